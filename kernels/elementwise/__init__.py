@@ -1,0 +1,1 @@
+"""Kernels that read each element once and write each element once."""

@@ -1,0 +1,1 @@
+"""Kernels that rescale rows by a statistic of the row."""

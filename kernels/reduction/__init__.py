@@ -1,0 +1,1 @@
+"""Kernels whose rows share one reduction."""

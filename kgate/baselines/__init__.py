@@ -1,0 +1,1 @@
+"""The committed lines: store, compare, bless."""

@@ -1,0 +1,1 @@
+"""From an envelope to cases: boundaries, pairwise coverage, layouts, value distributions."""

@@ -1,0 +1,215 @@
+"""From a declaration to its cases: workloads, edges, layouts, values, and what lies just outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgate.cases import edges, outside
+from kgate.cases.layouts import FAR, LAYOUTS
+from kgate.cases.records import Case
+from kgate.cases.scaling import scale
+from kgate.cases.space import Space
+from kgate.contract.dtypes import is_floating
+from kgate.contract.vocabulary import Offsets
+
+WORKLOAD, SCALED, EDGE = "workload", "scaled", "edge"
+BUDGET = 60
+_INT32 = 2**31
+_LAYOUTS = ("transposed", "sliced", "expanded", "offset", "rows", "strided", "padded", "channels_last")
+_VALUES = ("mean300", "equal", "outlier", "negative", "zeros")
+_OUTSIDE_SHARE = 10
+
+
+def derive(declaration: Any, *, block_sizes: Sequence[int] = (), budget: int = BUDGET) -> list[Case]:
+    """All cases of a kernel, the most telling first, each id once.
+
+    ``declaration`` needs ``identity``, ``envelope`` and ``workloads``; ``block_sizes`` are the sizes at which the code
+    may change its mind (``Closure.block_sizes``). Workloads come in full first (``origin="workload"``, any size), then
+    at most ``budget`` cases that the interpreter can afford. A workload that needs no scaling appears once, as itself.
+    """
+    space = Space(declaration)
+    blocks = tuple(sorted(set(block_sizes)))
+    workloads = _unique(_workloads(space), set())
+    seen = {case.id for case in workloads if affordable(declaration, case)}
+    outer = _unique(outside.cases(space), seen)[:_OUTSIDE_SHARE]
+    inner = _unique(_interleaved(space, blocks), seen)[: max(budget - len(outer), 0)]
+    taken = {case.id for case in workloads}
+    return [*workloads, *(case for case in (*inner, *outer) if case.id not in taken)]
+
+
+def affordable(declaration: Any, case: Case) -> bool:
+    """Whether the interpreter can run a case; False for full-size workloads, which only the compiler can do."""
+    space = Space(declaration)
+    return FAR in case.layouts.values() or space.affordable(case.dims, case.choices)
+
+
+def _unique(cases: Iterable[Case], seen: set[str]) -> list[Case]:
+    found: list[Case] = []
+    for case in cases:
+        if case.id not in seen:
+            seen.add(case.id)
+            found.append(case)
+    return found
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a workload sets, sorted by what it is."""
+
+    dims: dict[str, int]
+    attributes: dict[str, Any]
+    source: str
+
+
+def _given(space: Space, workload: Any) -> _Given:
+    values = dict(workload.values)
+    dims = {name: values[name] for name in space.dims if name in values}
+    attributes = {
+        "dtypes": {name: values[name] for name in space.dtypes if name in values},
+        "choices": {name: values[name] for name in space.inputs if name in values},
+        "layouts": dict(workload.layouts),
+        "absent": tuple(workload.absent),
+    }
+    return _Given({**space.default_dims, **dims}, attributes, workload.source)
+
+
+def _workloads(space: Space) -> Iterator[Case]:
+    for workload in space.workloads:
+        given = _given(space, workload)
+        purpose = given.source or "a declared workload"
+        yield space.case(given.dims, **given.attributes, origin=WORKLOAD, purpose=purpose)
+
+
+def _scaled(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
+    for workload in space.workloads:
+        given = _given(space, workload)
+        found = scale(space, given.dims, blocks, **given.attributes)
+        if found is not None:
+            dims, change = found
+            purpose = f"{given.source or 'a declared workload'}{'; scaled: ' + change if change else ''}"
+            yield space.case(dims, **given.attributes, origin=SCALED, purpose=purpose)
+
+
+def _interleaved(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
+    """The kinds of cases in the order of how much they tell; within the long kinds, round robin."""
+    yield from _scaled(space, blocks)
+    yield from _dtypes(space, blocks)
+    yield from _switches(space, blocks)
+    kinds = [_sizes(space, blocks), _layouts(space, blocks), _values(space, blocks), _far(space)]
+    while kinds:
+        for kind in list(kinds):
+            case = next(kind, None)
+            if case is None:
+                kinds.remove(kind)
+            else:
+                yield case
+
+
+def _tail(space: Space, blocks: tuple[int, ...], **attributes: Any) -> dict[str, int]:
+    """Sizes that are no multiple of anything where the envelope allows it, in every dim that has tiles."""
+    block = edges.tile(blocks)
+    wanted = dict(space.default_dims)
+    for name in space.dims:
+        size = 3 if name in space.outer else block + 3
+        tried = {**wanted, name: size}
+        if space.affordable(tried) and not space.broken(space.draft(tried, **attributes)):
+            wanted = tried
+    return wanted
+
+
+def _dtypes(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
+    """Every dtype of every variable, once with round sizes and once with a tail; the widest first."""
+    yield from _both(space, blocks, {}, "the widest dtype")
+    for name, allowed in space.dtypes.items():
+        for dtype in allowed:
+            if dtype != space.default_dtypes[name]:
+                yield from _both(space, blocks, {name: dtype}, f"{name} = {dtype}")
+
+
+def _both(space: Space, blocks: tuple[int, ...], dtypes: dict[str, str], what: str) -> Iterator[Case]:
+    tail = _tail(space, blocks, dtypes=dtypes)
+    yield space.case(tail, dtypes=dtypes, purpose=f"{what}, sizes that are no multiple of a block")
+    round_sizes = space.fit({}, dtypes=dtypes)
+    if round_sizes is not None:
+        yield space.case(round_sizes, dtypes=dtypes, purpose=f"{what}, round sizes")
+
+
+def _switches(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
+    """Every value of every choice and every optional input left out, in sizes with a tail."""
+    for name, values in space.choices.items():
+        for value in values[1:]:
+            yield from _switched(space, blocks, f"{name} = {value}", choices={name: value})
+    for name in space.optional:
+        yield from _switched(space, blocks, f"without {name}", absent=(name,))
+    if len(space.optional) > 1:
+        yield from _switched(space, blocks, "without any optional input", absent=space.optional)
+
+
+def _switched(space: Space, blocks: tuple[int, ...], purpose: str, **attributes: Any) -> Iterator[Case]:
+    tail = _tail(space, blocks, **attributes)
+    dims = tail if not space.broken(space.draft(tail, **attributes)) else space.fit({}, **attributes)
+    if dims is not None:
+        yield space.case(dims, **attributes, purpose=purpose)
+
+
+def _sizes(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
+    """Edges of every dim, one dim at a time, in turn."""
+    lists = [list(_edges_of(space, name, blocks)) for name in sorted(space.dims, key=lambda n: n in space.outer)]
+    for row in range(max(map(len, lists), default=0)):
+        for edge in lists:
+            if row < len(edge):
+                yield edge[row]
+
+
+def _edges_of(space: Space, name: str, blocks: tuple[int, ...]) -> Iterator[Case]:
+    for size, why in edges.sizes(space, name, blocks):
+        dims = edges.nearest(space, name, size)
+        if dims is not None:
+            near = "" if dims[name] == size else f" (nearest size that is allowed to {size})"
+            yield space.case(dims, purpose=f"{name} = {dims[name]}: {why}{near}")
+
+
+def _layouts(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
+    base = space.draft(_tail(space, blocks))
+    names = [name for name, item in space.tensors.items() if not isinstance(item, Offsets)]
+    for layout in _LAYOUTS:
+        for name in names:
+            if space.admits(name, layout, base):
+                purpose = f"{name} {layout}: {LAYOUTS[layout].meaning}"
+                yield space.case(base.dims, layouts={name: layout}, purpose=purpose)
+
+
+def _values(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
+    if not any(is_floating(space.dtype_of(item, space.default_dtypes)) for item in space.tensors.values()):
+        return
+    dims = _tail(space, blocks)
+    for values in _VALUES:
+        yield space.case(dims, values=values, purpose=f"input values: {values}")
+
+
+def _far(space: Space) -> Iterator[Case]:
+    """Inputs whose last row starts beyond 2**31 elements, where the envelope allows a tensor that large."""
+    for name, item in space.tensors.items():
+        if isinstance(item, Offsets) or item.mutated or not _can_be_huge(space, item):
+            continue
+        for dims in ({}, *({outer: 3} for outer in space.outer)):
+            found = space.fit(dims, layouts={name: FAR})
+            if found is not None and space.admits(name, FAR, space.draft(found)):
+                purpose = f"offsets into {name} exceed 2**31"
+                yield space.case(found, layouts={name: FAR}, purpose=purpose)
+                break
+
+
+def _can_be_huge(space: Space, item: Any) -> bool:
+    """Whether the envelope admits this tensor with more than 2**31 elements."""
+    largest = {name: dim.hi for name, dim in space.dims.items()}
+    try:
+        count = 1
+        for size in space.shape_of(item, largest, space.default_choices):
+            count *= size
+    except (ValueError, ZeroDivisionError):
+        return False
+    return count > _INT32 and not space.broken(space.draft(largest))
+

@@ -1,0 +1,279 @@
+"""What an envelope leaves open: sizes, dtypes, layouts, choices; and whether one assignment lies within it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from kgate.cases.layouts import CONTIGUOUS, LAYOUTS, Geometry, geometry
+from kgate.cases.records import Case
+from kgate.contract.dtypes import DTYPES, is_floating
+from kgate.contract.layouts import LAYOUTS as PROMISES
+from kgate.contract.vocabulary import Choice, Dim, Ignore, ListOf, Offsets, Scalar, Tensor
+from kgate.contract.where import Expr, parse
+
+MOST_ELEMENTS = 2**17
+"""Elements of the largest tensor that a case for the interpreter may have."""
+MOST_WORK = 2**22
+"""Product of all dims that a case for the interpreter may have."""
+_INNER, _OUTER = 64, 4
+_TRIES = 4000
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """What a where-expression may ask of one tensor of a case."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    align: int
+
+
+class Space:
+    """The configurations that a declaration allows, and those just outside of it.
+
+    ``declaration`` needs ``identity``, ``envelope`` and ``workloads``.
+    """
+
+    def __init__(self, declaration: Any) -> None:
+        self.identity: str = declaration.identity
+        self.envelope = declaration.envelope
+        self.workloads: tuple[Any, ...] = tuple(declaration.workloads)
+        self.inputs: dict[str, Any] = dict(self.envelope.inputs)
+        self.dims: dict[str, Dim] = dict(self.envelope.dims)
+        self.dtypes: dict[str, tuple[str, ...]] = {k: tuple(v) for k, v in self.envelope.dtypes.items()}
+        self.conditions: tuple[Expr, ...] = tuple(parse(text) for text in self.envelope.where)
+
+    # ---- what there is
+
+    @cached_property
+    def tensors(self) -> dict[str, Any]:
+        """Input name to ``Tensor`` or ``Offsets``; of a list, its element."""
+        return {
+            name: item.element if isinstance(item, ListOf) else item
+            for name, item in self.inputs.items()
+            if isinstance(item, (Tensor, Offsets, ListOf))
+        }
+
+    @cached_property
+    def choices(self) -> dict[str, tuple[Any, ...]]:
+        """Parameter name to the values it may take."""
+        return {name: item.values for name, item in self.inputs.items() if isinstance(item, Choice)}
+
+    @cached_property
+    def scalars(self) -> dict[str, Scalar]:
+        """Parameter name to its ``Scalar``."""
+        return {name: item for name, item in self.inputs.items() if isinstance(item, Scalar)}
+
+    @cached_property
+    def optional(self) -> tuple[str, ...]:
+        """Tensor inputs that may be left out."""
+        return tuple(name for name in self.tensors if self.inputs[name].optional)
+
+    @cached_property
+    def _shaped(self) -> tuple[Any, ...]:
+        outputs = [item for item in self.envelope.outputs.values() if not isinstance(item, Ignore)]
+        return (*self.tensors.values(), *(o.element if isinstance(o, ListOf) else o for o in outputs))
+
+    @cached_property
+    def outer(self) -> frozenset[str]:
+        """Dims that are never part of a last axis: batch-like ones, which cost programs and little else."""
+        inner = {name for item in self._shaped if item.axes for name in item.axes[-1].names()}
+        return frozenset(self.dims) - inner
+
+    def widest(self, variable: str) -> str:
+        """The dtype of a variable with the most bytes, floating point before others."""
+        return max(self.dtypes[variable], key=lambda name: (is_floating(name), DTYPES.get(name, 0)))
+
+    def dtype_of(self, item: Any, dtypes: Mapping[str, str]) -> str:
+        """Dtype name of a tensor for these dtype variables."""
+        return dtypes.get(item.dtype, item.dtype)
+
+    def shape_of(self, item: Any, dims: Mapping[str, int], choices: Mapping[str, Any] | None = None) -> tuple[int, ...]:
+        """Shape of a tensor for these sizes; raises ``ValueError`` for a negative one."""
+        known = {**dims, **{k: v for k, v in (choices or {}).items() if type(v) is int}}
+        shape = tuple(axis.evaluate(known) for axis in item.axes)
+        if any(size < 0 for size in shape):
+            raise ValueError(f"axis sizes {shape} of {item.shape!r} are negative")
+        return shape
+
+    # ---- cost
+
+    def elements(self, dims: Mapping[str, int], choices: Mapping[str, Any] | None = None) -> int:
+        """Elements of the largest tensor."""
+        largest = 0
+        for item in self._shaped:
+            count = 1
+            for size in self.shape_of(item, dims, {**self.default_choices, **(choices or {})}):
+                count *= size
+            largest = max(largest, count)
+        return largest
+
+    def affordable(self, dims: Mapping[str, int], choices: Mapping[str, Any] | None = None) -> bool:
+        """Whether the interpreter can do these sizes in the time; False too where no shape comes of them."""
+        work = 1
+        for size in dims.values():
+            work *= max(size, 1)
+        try:
+            return self.elements(dims, choices) <= MOST_ELEMENTS and work <= MOST_WORK
+        except (ValueError, ZeroDivisionError, KeyError):
+            return False
+
+    # ---- defaults
+
+    @cached_property
+    def default_choices(self) -> dict[str, Any]:
+        """The first value of every choice."""
+        return {name: values[0] for name, values in self.choices.items()}
+
+    @cached_property
+    def default_dtypes(self) -> dict[str, str]:
+        """The widest dtype of every variable."""
+        return {name: self.widest(name) for name in self.dtypes}
+
+    @cached_property
+    def default_dims(self) -> dict[str, int]:
+        """A small, round size of every dim, within the envelope where one can be found."""
+        found = self.fit({})
+        return found if found is not None else {name: self._candidates(name)[0] for name in self.dims}
+
+    def _candidates(self, name: str) -> list[int]:
+        """Sizes to try for a dim, the most convenient first."""
+        dim = self.dims[name]
+        usual = (_OUTER, 2, 8, 1) if name in self.outer else (_INNER, 128, 32, 16, 8, 256, 512, 1024)
+        declared = sorted(
+            value for w in self.workloads for key, value in w.values.items() if key == name and type(value) is int
+        )
+        wanted = [*usual, *declared, dim.lo, dim.lo + 1, dim.hi]
+        return list(dict.fromkeys(value for value in wanted if dim.lo <= value <= dim.hi)) or [dim.lo]
+
+    def fit(self, fixed: Mapping[str, int], **attributes: Any) -> dict[str, int] | None:
+        """Sizes of all dims with some of them ``fixed``, inside the envelope and affordable; None where none are.
+
+        ``attributes`` (dtypes, layouts, choices, absent) are those of the case it is for.
+        """
+        free = [name for name in self.dims if name not in fixed]
+        lists = [self._candidates(name) for name in free]
+        for chosen in itertools.islice(_nearest_first(lists), _TRIES):
+            dims = {name: fixed[name] if name in fixed else -1 for name in self.dims}
+            dims.update(zip(free, chosen, strict=True))
+            if self.affordable(dims, attributes.get("choices")) and not self.broken(self.draft(dims, **attributes)):
+                return dims
+        return None
+
+    # ---- cases
+
+    def case(self, dims: Mapping[str, int], **attributes: Any) -> Case:
+        """A case with defaults filled in and its id; ``attributes`` are those of :meth:`draft`."""
+        from kgate.cases.ids import case_id
+
+        draft = self.draft(dims, **attributes)
+        return replace(draft, id=case_id(self, draft))
+
+    def draft(
+        self,
+        dims: Mapping[str, int],
+        *,
+        dtypes: Mapping[str, str] | None = None,
+        layouts: Mapping[str, str] | None = None,
+        choices: Mapping[str, Any] | None = None,
+        absent: Iterable[str] = (),
+        values: str = "normal",
+        seed: int = 0,
+        **rest: Any,
+    ) -> Case:
+        """A case with defaults filled in and no id yet."""
+        return Case(
+            id="",
+            kernel=self.identity,
+            dims={name: dims[name] for name in self.dims},
+            dtypes={**self.default_dtypes, **(dtypes or {})},
+            layouts={k: v for k, v in (layouts or {}).items() if v != CONTIGUOUS},
+            choices={**self.default_choices, **(choices or {})},
+            absent=tuple(name for name in self.inputs if name in set(absent)),
+            values=values,
+            seed=seed,
+            **rest,
+        )
+
+    def geometry(self, name: str, case: Case) -> Geometry:
+        """How one tensor input lies in memory; raises ``ValueError`` where its layout does not exist for it."""
+        shape = self.shape_of(self.tensors[name], case.dims, case.choices)
+        return geometry(case.layouts.get(name, CONTIGUOUS), shape)
+
+    def facts(self, case: Case) -> dict[str, TensorFacts | None]:
+        """What is known of every tensor input of a case; None for one that is left out."""
+        found: dict[str, TensorFacts | None] = {}
+        for name, item in self.tensors.items():
+            if name in case.absent:
+                found[name] = None
+                continue
+            place, dtype = self.geometry(name, case), self.dtype_of(item, case.dtypes)
+            shape = self.shape_of(item, case.dims, case.choices)
+            found[name] = TensorFacts(shape, place.strides, dtype, _alignment(place.offset * DTYPES.get(dtype, 1)))
+        return found
+
+    def broken(self, case: Case) -> list[str]:
+        """Codes of the reasons why the kernel must not serve a case, in the order of the envelope; empty inside."""
+        return list(dict.fromkeys(self._broken(case)))
+
+    def _broken(self, case: Case) -> Iterator[str]:
+        try:
+            facts = self.facts(case)
+        except (ValueError, ZeroDivisionError):
+            yield "shape-mismatch"
+            return
+        for name, item in self.tensors.items():
+            fact = facts[name]
+            if fact is None:
+                if not self.inputs[name].optional:
+                    yield "missing"
+            elif not PROMISES[item.layout].holds(fact.shape, fact.strides):
+                yield "layout"
+        if any(case.dtypes[name] not in allowed for name, allowed in self.dtypes.items()):
+            yield "dtype-unsupported"
+        if any(not dim.lo <= case.dims[name] <= dim.hi for name, dim in self.dims.items()):
+            yield "dim-range"
+        for name, value in case.choices.items():
+            item = self.inputs.get(name)
+            if isinstance(item, (Choice, Scalar)) and not item.accepts(value):
+                yield "choice"
+        known = {**case.dims, **case.choices}
+        if any(not condition.holds(known, facts) for condition in self.conditions):
+            yield "where"
+
+    def admits(self, name: str, layout: str, case: Case) -> bool:
+        """Whether ``case`` with one input laid out differently is still inside the envelope, and different."""
+        item, rank = self.tensors[name], self.tensors[name].rank
+        if rank < LAYOUTS[layout].least_rank or (layout == "expanded" and item.mutated):
+            return False
+        dense = self.geometry(name, case)
+        other = self._with_layout(case, name, layout)
+        return self.geometry(name, other) != dense and not self.broken(other)
+
+    def _with_layout(self, case: Case, name: str, layout: str) -> Case:
+        return self.draft(
+            case.dims,
+            dtypes=case.dtypes,
+            layouts={**case.layouts, name: layout},
+            choices=case.choices,
+            absent=case.absent,
+        )
+
+
+def _alignment(offset: int) -> int:
+    """Alignment in bytes of an address that lies ``offset`` bytes into an allocation."""
+    return 64 if offset % 64 == 0 else offset & -offset
+
+
+def _nearest_first(lists: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """Combinations of candidates, those that differ from the first choices in fewest places first."""
+    width = len(lists)
+    for changed in range(width + 1):
+        for places in itertools.combinations(range(width), changed):
+            options = [lists[place][1:] if place in places else lists[place][:1] for place in range(width)]
+            yield from itertools.product(*options)

@@ -1,0 +1,255 @@
+"""The command line: one thin function per command; what a command needs is imported by that command alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kgate._version import __version__
+
+EXIT_CODES = """\b
+Exit codes: 0 pass or warn, 1 a finding, 2 usage, configuration or baseline,
+3 could not decide, 4 infrastructure failed or nothing ran."""
+
+
+class _Group(click.Group):
+    """Turns the errors that a user can cause into a sentence and an exit code, never a traceback."""
+
+    def invoke(self, context: click.Context) -> Any:
+        from kgate.gate.errors import as_user_error
+
+        try:
+            return super().invoke(context)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("kgate: interrupted", err=True)
+            sys.exit(130)
+        except BrokenPipeError:
+            _silence_stdout()
+            sys.exit(141)
+        except Exception as error:
+            told = as_user_error(error)
+            if told is None:
+                raise
+            code, message, remedy = told
+            click.echo(f"kgate: {message}", err=True)
+            if remedy:
+                click.echo(f"    {remedy}", err=True)
+            sys.exit(code)
+
+
+def _silence_stdout() -> None:
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
+@click.version_option(__version__, "-V", "--version", prog_name="kgate")
+def main() -> None:
+    """A linter and merge gate for compute kernels.
+
+    Every kernel declares what it supports (envelope), what it must equal (reference) and what runs otherwise
+    (fallback). kgate checks the declarations, finds the kernels that a diff can have changed, proves them right and
+    compares their compiled code with committed baselines.
+    """
+
+
+Command = Callable[..., Any]
+
+
+def _comparison(command: Command) -> Command:
+    """The options that say what is compared with what."""
+    for option in reversed(
+        [
+            click.option("--base", metavar="REV", help="Compare with this commit (default: found from hook, CI or upstream)."),
+            click.option("--head", metavar="REV", help="Judge this commit (default: the staged or the working tree)."),
+            click.option("--staged", is_flag=True, help="Judge what is staged, as a hook does."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def _format(*names: str) -> Callable[[Command], Command]:
+    return click.option("--format", "style", type=click.Choice(names), default=names[0], show_default=True, help="How to print it.")
+
+
+@main.command()
+@click.argument("kernels", nargs=-1)
+@_comparison
+@click.option("--all", "everything", is_flag=True, help="Judge every declared kernel, touched or not.")
+@click.option("--budget", metavar="TIME", help="Stop after this long (20s, 5m); what did not run is said.")
+@click.option("--probe", "probes", multiple=True, type=click.Choice(["accuracy", "codegen"]), help="Run this probe only.")
+@click.option("--target", "targets", multiple=True, metavar="TARGET", help="Compile for this target only (cuda:sm_90).")
+@click.option("--no-memory", is_flag=True, help="Run also what a remembered pass would spare.")
+@click.option("--pending", type=click.Path(file_okay=False, path_type=Path), help="Write all measurements here, for `kgate bless --from`.")
+@click.option("-v", "--verbose", is_flag=True, help="Show passing verdicts too.")
+@_format("terminal", "json", "github")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this file.")
+def check(kernels: tuple[str, ...], style: str, output: Path | None, verbose: bool, **options: Any) -> None:
+    """Gate the kernels that a diff can have changed.
+
+    Selects them function by function through git, reruns their correctness cases in Triton's interpreter, compiles
+    their workloads for every target and compares the figures with the committed baselines. KERNELS narrows it to
+    some (name, path or glob).
+    """
+    from kgate.gate.check import Options
+    from kgate.gate.check import check as run_check
+    from kgate.report.progress import progress
+
+    budget = _duration(options.pop("budget"))
+    with progress(sys.stderr) as shown:
+        report = run_check(Path.cwd(), Options(kernels=kernels, budget=budget, **options), shown)
+    _render(report, style, output, verbose)
+    sys.exit(report.exit_code)
+
+
+def _render(report: Any, style: str, output: Path | None, verbose: bool) -> None:
+    import io
+
+    stream: Any = io.StringIO() if output else sys.stdout
+    if style == "json":
+        import msgspec
+
+        stream.write(msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n")
+    elif style == "github":
+        from kgate.report import github
+
+        github.render(report, stream)
+    else:
+        from kgate.report import terminal
+
+        terminal.render(report, stream, verbose=verbose)
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(stream.getvalue(), encoding="utf-8")
+
+
+def _duration(text: str | None) -> float | None:
+    if text is None:
+        return None
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+    for unit in ("ms", "s", "m", "h", ""):
+        if text.endswith(unit):
+            number = text[: len(text) - len(unit)] if unit else text
+            try:
+                value = float(number) * units.get(unit, 1.0)
+            except ValueError:
+                break
+            if 0 < value < float("inf"):
+                return value
+            break
+    raise click.BadParameter(f"{text!r} is not a time; write 20s, 5m or 1h", param_hint="--budget")
+
+
+@main.command()
+@_comparison
+@_format("terminal", "json")
+def affected(base: str | None, head: str | None, staged: bool, style: str) -> None:
+    """List the kernels that the diff can have changed."""
+    _affected(None, base, head, staged, style)
+
+
+@main.command()
+@click.argument("kernel")
+@_comparison
+@_format("terminal", "json")
+def why(kernel: str, base: str | None, head: str | None, staged: bool, style: str) -> None:
+    """Print the path from the diff to KERNEL."""
+    _affected(kernel, base, head, staged, style)
+
+
+def _affected(kernel: str | None, base: str | None, head: str | None, staged: bool, style: str) -> None:
+    from kgate.gate.select import select
+    from kgate.report.selection import render_json, render_text
+
+    selection = select(Path.cwd(), base=base, head=head, staged=staged, kernels=(kernel,) if kernel else ())
+    if style == "json":
+        click.echo(render_json(selection))
+    else:
+        click.echo(render_text(selection, paths=kernel is not None), nl=False)
+
+
+@main.command()
+@click.argument("kernel")
+@click.option("-k", "--case", "case", metavar="CASE", help="Run this case (an id, or part of one: 'N=129,T=bfloat16').")
+@click.option("--target", metavar="TARGET", help="Compile the case for this target instead of interpreting it.")
+@click.option("--timeout", metavar="TIME", help="Stop a case after this long (default: the project's case-timeout).")
+@_format("terminal", "json")
+def run(kernel: str, case: str | None, target: str | None, timeout: str | None, style: str) -> None:
+    """Run the cases of KERNEL as the working folder has it, and show what was found.
+
+    With -k one case is run and its worst element shown (got, want, allowed); with --target the figures of its
+    compiled code.
+    """
+    from kgate.gate.run import run_cases
+    from kgate.report.cases import render_measurements
+    from kgate.report.progress import progress
+
+    with progress(sys.stderr) as shown:
+        outcome = run_cases(Path.cwd(), kernel, case, target, _duration(timeout), shown)
+    render_measurements(outcome, sys.stdout, as_json=style == "json")
+    sys.exit(outcome.exit_code)
+
+
+@main.command()
+@click.argument("kernel")
+@_format("terminal", "json")
+def cases(kernel: str, style: str) -> None:
+    """List the cases of KERNEL, with what each is there to try."""
+    from kgate.gate.run import list_cases
+    from kgate.report.cases import render_cases
+
+    render_cases(list_cases(Path.cwd(), kernel), sys.stdout, as_json=style == "json")
+
+
+@main.command()
+@click.argument("kernels", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Measure and bless every declared kernel.")
+@click.option("-k", "--case", "case", metavar="CASE", help="Bless this workload only.")
+@click.option("--target", "targets", multiple=True, metavar="TARGET", help="Bless the lines of this target only.")
+@click.option("--reason", help="Why something may get worse; kept in the line as its note.")
+@click.option("--from", "pending", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Take measurements from here (`kgate check --pending`).")
+@click.option("--dry-run", is_flag=True, help="Show old and new, write nothing.")
+@_format("terminal", "json")
+def bless(kernels: tuple[str, ...], style: str, **options: Any) -> None:
+    """Accept what is measured now as the committed baseline.
+
+    Measures the workloads of KERNELS in the working folder, shows old and new per line, and writes all of the chosen
+    lines or none. Without KERNELS: the kernels that the diff can have changed, and those without a line.
+    """
+    from kgate.gate.bless import BlessOptions
+    from kgate.gate.bless import bless as run_bless
+    from kgate.report.blessing import render_bless
+    from kgate.report.progress import progress
+
+    with progress(sys.stderr) as shown:
+        outcome = run_bless(Path.cwd(), BlessOptions(kernels=kernels, **options), shown)
+    render_bless(outcome, sys.stdout, as_json=style == "json")
+    sys.exit(outcome.exit_code)
+
+
+@main.command()
+@click.argument("paths", nargs=-1)
+@_format("terminal", "json", "github")
+def lint(paths: tuple[str, ...], style: str) -> None:
+    """Check that every kernel is declared, and every declaration holds; executes nothing.
+
+    PATHS narrows the findings to files or folders.
+    """
+    from kgate.lint.run import lint as run_lint
+    from kgate.report.findings import render_findings
+
+    result = run_lint(Path.cwd(), paths)
+    render_findings(result, sys.stdout, style)
+    sys.exit(1 if any(item.severity == "error" for item in result.findings) else 0)
+
+
+if __name__ == "__main__":
+    main()

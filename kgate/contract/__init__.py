@@ -1,0 +1,1 @@
+"""What a kernel promises; standard library only."""

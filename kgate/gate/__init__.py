@@ -1,0 +1,1 @@
+"""The pipeline: lint, affected, plan, measure, compare, verdict."""

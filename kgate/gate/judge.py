@@ -1,0 +1,219 @@
+"""From measurements and baseline lines to verdicts and an exit code."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+
+from kgate.baselines.accuracy_rules import compare_accuracy
+from kgate.baselines.codegen_rules import compare_codegen
+from kgate.baselines.records import OK, SKIPPED, Change, Comparison, Figures, Line, Measurement
+from kgate.cases.records import Case
+from kgate.gate import records
+from kgate.gate.explain import shared_by
+from kgate.gate.records import Failing, Verdict
+from kgate.source.records import Declaration
+
+INFRASTRUCTURE = "infrastructure"
+NAMES = {
+    "wrong": "are wrong",
+    "out-of-bounds": "access memory out of bounds",
+    "uninitialised-read": "read memory that nothing wrote",
+    "unwritten-output": "leave part of an output unwritten",
+    "int32-overflow": "overflow int32",
+    "store-conflict": "store different values to one address",
+    "crash": "crash",
+    "hang": "hang",
+    "error": "raise",
+    "dispatch": "reach the wrong path",
+    "refused": "are refused by the compiler",
+    "cannot-launch": "cannot launch",
+}
+
+
+def figures_of(measurement: Measurement) -> Figures:
+    """What a baseline line would hold of a measurement; a refused launch is a figure too."""
+    return measurement.figures
+
+
+def toolchain_text(measurement: Measurement) -> str:
+    """The toolchain that decides a measurement's figures, as a baseline line writes it."""
+    return ", ".join(f"{name} {version}" for name, version in sorted(measurement.toolchain.items()))
+
+
+def compare(measurement: Measurement, line: Line | None, base: Measurement | None) -> Comparison:
+    """Put a measurement beside its line, or, where the line is another toolchain's, beside base's measurement."""
+    if base is not None:
+        old, against = base.figures, "base"
+    elif line is not None:
+        old, against = line.figures, "baseline"
+    else:
+        return Comparison(measurement, None)
+    rules = compare_codegen if measurement.probe == "codegen" else compare_accuracy
+    return Comparison(measurement, line, tuple(rules(old, measurement.figures)), against)
+
+
+def judge_cases(
+    declaration: Declaration,
+    probe: str,
+    measured: Sequence[tuple[Case, Measurement]],
+    block_sizes: Iterable[int],
+) -> list[Verdict]:
+    """One verdict per way of failing of one kernel under one probe, or one pass.
+
+    ``measured`` are the cases with what was found, skipped ones left out.
+    """
+    failing: dict[tuple[str, str], list[tuple[Case, Measurement]]] = defaultdict(list)
+    passing: list[Case] = []
+    for case, measurement in measured:
+        if measurement.status == OK:
+            passing.append(case)
+        else:
+            failing[(measurement.status, measurement.target)].append((case, measurement))
+    if not failing:
+        if not measured:
+            return []
+        return [_verdict(declaration, probe, "", records.PASS, f"{len(measured)} cases pass", cases=len(measured))]
+    verdicts = []
+    for (status, target), group in sorted(failing.items()):
+        group.sort(key=lambda pair: _size(pair[0]))
+        smallest = group[0][0]
+        shared = shared_by([case for case, _ in group], passing, block_sizes)
+        verb = NAMES.get(status, status)
+        if len(group) == 1:
+            verb = {"are": "is", "access": "accesses", "crash": "crashes", "hang": "hangs", "raise": "raises"}.get(
+                verb.split()[0], verb.split()[0]
+            ) + verb[len(verb.split()[0]) :]
+        kind = records.ERROR if status == INFRASTRUCTURE else records.FAIL
+        verdicts.append(
+            _verdict(
+                declaration,
+                probe,
+                target if probe == "codegen" else "",
+                kind,
+                f"{len(group)} of {len(measured)} cases {verb}",
+                cases=len(measured),
+                failing=tuple(_failing(case, measurement) for case, measurement in group),
+                shared=_shared_text(shared, group, passing),
+                reproduce=_run(declaration, smallest.id, target if probe == "codegen" else ""),
+            )
+        )
+    return verdicts
+
+
+def _shared_text(shared: object, group: Sequence[object], passing: Sequence[Case]) -> str:
+    if shared is not None:
+        return str(shared)
+    return "every case fails" if not passing and len(group) > 1 else ""
+
+
+def judge_figures(declaration: Declaration, case: Case, comparison: Comparison, notes: tuple[str, ...] = ()) -> Verdict | None:
+    """The verdict on one case's figures: fail, warn, new, or pass; None where there is nothing to compare."""
+    measurement = comparison.measurement
+    target = measurement.target if measurement.probe == "codegen" else ""
+    accept = _bless(declaration, case.id, reason=True)
+    if comparison.line is None and comparison.against == "baseline":
+        return _verdict(
+            declaration, measurement.probe, target, records.NEW, "no baseline line yet",
+            cases=1, case=case.id, accept=_bless(declaration, case.id, reason=False),
+        )  # fmt: skip
+    severities = {change.severity for change in comparison.changes}
+    verdict, accept = records.PASS, accept
+    if "regression" in severities:
+        verdict = records.FAIL
+    elif "warning" in severities:
+        verdict = records.WARN
+    else:
+        accept = _bless(declaration, case.id, reason=False) if "improvement" in severities else ""
+    told = [change for change in comparison.changes if change.severity != "neutral"]
+    told.sort(key=lambda change: ("regression", "warning", "improvement").index(change.severity))
+    return _verdict(
+        declaration, measurement.probe, target, verdict, summarise(told) if told else "unchanged",
+        cases=1, case=case.id, changes=tuple(told), against=comparison.against, notes=notes, accept=accept,
+        reproduce=_run(declaration, case.id, target) if verdict == records.FAIL else "",
+    )  # fmt: skip
+
+
+def summarise(changes: Sequence[Change]) -> str:
+    """``spills 0 -> 48 B, registers 168 -> 255``: each figure once, the worst launch's numbers."""
+    seen: dict[str, Change] = {}
+    for change in changes:
+        seen.setdefault(change.figure, change)
+    return ", ".join(describe(change) for change in seen.values())
+
+
+_UNITS = {"spill_bytes": " B", "stack_bytes": " B", "shared_bytes": " B", "scratch_bytes": " B", "lds_bytes": " B"}
+_LABELS = {"spill_bytes": "spills", "stack_bytes": "stack", "shared_bytes": "shared memory"}
+
+
+def describe(change: Change) -> str:
+    """One figure, old and new, in words."""
+    name = _LABELS.get(change.figure, change.figure.replace("_", " "))
+    return f"{name} {_value(change.old, change.figure)} -> {_value(change.new, change.figure)}"
+
+
+def _value(value: object, figure: str) -> str:
+    if value is None:
+        return "none"
+    if figure == "occupancy" and isinstance(value, (int, float)):
+        return f"{100 * value:g}%"
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text + _UNITS.get(figure, "")
+
+
+def exit_code(verdicts: Iterable[Verdict], *, static_errors: bool, baseline_errors: bool, infrastructure: bool, undecided: bool) -> int:
+    """Exit code of a run; where several hold: 1, then 4, 2, 3."""
+    kinds = {verdict.verdict for verdict in verdicts}
+    if static_errors or records.FAIL in kinds:
+        return records.EXIT_FINDING
+    if infrastructure or records.ERROR in kinds:
+        return records.EXIT_INFRASTRUCTURE
+    if baseline_errors or records.NEW in kinds or records.BASELINE in kinds:
+        return records.EXIT_USAGE
+    if undecided or records.INCONCLUSIVE in kinds:
+        return records.EXIT_UNDECIDED
+    return records.EXIT_OK
+
+
+def _failing(case: Case, measurement: Measurement) -> Failing:
+    return Failing(case.id, measurement.status, measurement.message, dict(measurement.details))
+
+
+def _size(case: Case) -> tuple[int, float, int, str]:
+    """Order by how small a case is: fewer deviations from plain first, then fewer elements."""
+    elements: float = 1
+    for size in case.dims.values():
+        elements *= max(size, 1)
+    plain = len(case.layouts) + len(case.absent) + (case.values != "normal")
+    return (min(plain, 1), elements if elements < inf else inf, plain, case.id)
+
+
+def _verdict(declaration: Declaration, probe: str, target: str, verdict: str, headline: str, **more: object) -> Verdict:
+    return Verdict(
+        kernel=declaration.identity,
+        name=declaration.name,
+        path=declaration.path,
+        line=declaration.line,
+        probe=probe,
+        target=target,
+        verdict=verdict,
+        headline=headline,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def _run(declaration: Declaration, case: str, target: str) -> str:
+    suffix = f" --target {target}" if target else ""
+    return f"kgate run {shlex.quote(declaration.name)} -k {shlex.quote(case)}{suffix}"
+
+
+def _bless(declaration: Declaration, case: str, *, reason: bool) -> str:
+    suffix = " --reason '...'" if reason else ""
+    return f"kgate bless {shlex.quote(declaration.name)} -k {shlex.quote(case)}{suffix}"
+
+
+def lines_by_key(lines: Iterable[Line]) -> Mapping[tuple[str, str], Line]:
+    """Lines by case and probe."""
+    return {(line.case, line.probe): line for line in lines}

@@ -1,0 +1,1 @@
+"""From a case to a measurement, each in a process that may die."""

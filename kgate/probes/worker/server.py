@@ -1,0 +1,246 @@
+"""The worker's process tree: torch imported once, each mode and module in a fork of that, each case in its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgate.probes.worker import endings
+from kgate.probes.worker.children import Child, Ended, Line, Nursery, send
+
+Job = dict[str, Any]
+Answer = dict[str, Any]
+
+READY = b'{"ready": true}'
+
+
+def serve(settings: dict[str, Any], commands: int, answers: int) -> None:
+    """Import torch, say which versions there are, and pass jobs on to one fork per mode."""
+    try:
+        hello = _preload(settings)
+    except ImportError as error:
+        send(answers, json.dumps({"unavailable": str(error), "missing": error.name or ""}).encode())
+        return
+    send(answers, json.dumps({"ready": True, "toolchain": hello}).encode())
+    relay = _Relay(
+        commands,
+        answers,
+        key=lambda job: job["mode"],
+        enter=lambda job, channel: _mode(settings, job["mode"], channel),
+        limit=float(settings["import_limit"]),
+        what=lambda job: f"preparing {job['mode']}",
+        tree=settings["tree"],
+    )
+    relay.run()
+
+
+def _preload(settings: dict[str, Any]) -> dict[str, str]:
+    import importlib.metadata
+
+    import numpy
+    import torch
+
+    torch.set_num_threads(1)  # before the first fork: threads do not survive one
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        triton = importlib.metadata.version("triton")
+        return {
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "torch": str(torch.__version__),
+            "numpy": str(numpy.__version__),
+            "triton": triton,
+        }
+    raise ModuleNotFoundError("No module named 'triton'", name="triton")
+
+
+def _mode(settings: dict[str, Any], mode: str, channel: int) -> None:
+    """Fake the device for ``mode``, then pass jobs on to one fork per user module."""
+    install(mode)
+    send(channel, READY)
+    _Relay(
+        channel,
+        channel,
+        key=lambda job: job["module"],
+        enter=lambda job, inner: _module(settings, job["module"], inner),
+        limit=float(settings["import_limit"]),
+        what=lambda job: f"importing {job['module']}",
+        tree=settings["tree"],
+    ).run()
+
+
+def install(mode: str) -> None:
+    """Prepare this process for ``interpret:<target>`` or ``codegen:<target>``; before any user module."""
+    kind, _, target = mode.partition(":")
+    if kind == "interpret":
+        from kgate.probes import interpreter
+
+        interpreter.install(target=target)
+    elif kind == "codegen":
+        from kgate.probes import codegen
+
+        codegen.install(target)
+    else:
+        raise ValueError(f"unknown mode {mode!r}")
+
+
+def _module(settings: dict[str, Any], module: str, channel: int) -> None:
+    """Import one user module, then run each job in a fork."""
+    from kgate.probes.worker import loading
+
+    loaded = loading.load(module, settings["tree"], settings["elsewhere"])
+    send(channel, READY)
+    _Runner(channel, loaded, settings["tree"]).run()
+
+
+def _failure(error: BaseException, tree: str, what: str) -> Answer:
+    line = endings.line_inside(traceback.extract_tb(error.__traceback__), tree)
+    message = f"{what}: {endings.describe(error)}"
+    details: dict[str, Any] = {"line": line} if line else {}
+    return {"status": "error", "message": message, "details": details}
+
+
+@dataclass
+class _Relay:
+    """Passes each job to the child that serves its key, and that child's answers back."""
+
+    commands: int
+    answers: int
+    key: Callable[[Job], str]
+    enter: Callable[[Job, int], None]
+    limit: float
+    what: Callable[[Job], str]
+    tree: str
+    outstanding: dict[int, dict[int, Job]] = field(default_factory=dict)
+    refused: dict[str, Answer] = field(default_factory=dict)
+    """Answer to every job of a key that could not be prepared."""
+
+    def run(self) -> None:
+        """Serve until the commands end."""
+        nursery = Nursery(self.commands)
+        while True:
+            for event in nursery.events():
+                if isinstance(event, Ended) and event.child is None:
+                    nursery.close()
+                    return
+                self._handle(nursery, event)
+
+    def _handle(self, nursery: Nursery, event: Line | Ended) -> None:
+        if event.child is None:
+            assert isinstance(event, Line)
+            self._dispatch(nursery, json.loads(event.text), event.text)
+        elif isinstance(event, Line):
+            self._answered(event.child, event.text)
+        else:
+            self._lost(event)
+
+    def _dispatch(self, nursery: Nursery, job: Job, text: bytes) -> None:
+        key = self.key(job)
+        if key in self.refused:
+            self._answer(job, self.refused[key])
+            return
+        child = next((child for child in nursery.children if child.key == key), None)
+        if child is None:
+            child = nursery.fork(key, lambda channel: self._start(job, channel), limit=self.limit)
+            self.outstanding[child.pid] = {}
+        self.outstanding[child.pid][job["id"]] = job
+        send(child.channel.fileno(), text)
+
+    def _start(self, job: Job, channel: int) -> None:
+        os.close(self.answers) if self.answers != self.commands else None
+        try:
+            self.enter(job, channel)
+        except BaseException as error:  # whatever user code raises while it is imported, SystemExit too
+            answer = _failure(error, self.tree, self.what(job))
+            answer.setdefault("details", {})["traceback"] = traceback.format_exc()[-4000:]
+            send(channel, json.dumps({"refuse": answer}).encode())
+
+    def _answered(self, child: Child, text: bytes) -> None:
+        answer = json.loads(text)
+        if answer.get("ready"):
+            child.limit = None
+        elif "refuse" in answer:
+            self._refuse(child, answer["refuse"])
+        else:
+            self.outstanding[child.pid].pop(answer["id"], None)
+            send(self.answers, text)
+
+    def _refuse(self, child: Child, answer: Answer) -> None:
+        answer.setdefault("details", {}).setdefault("log", child.tail())
+        answer["details"]["stage"] = "import"
+        self.refused[child.key] = answer
+        self._answer_all(child, answer)
+
+    def _answer_all(self, child: Child, answer: Answer) -> None:
+        for job in self.outstanding[child.pid].values():
+            self._answer(job, answer)
+        self.outstanding[child.pid] = {}
+
+    def _lost(self, ended: Ended) -> None:
+        child = ended.child
+        assert child is not None
+        preparing = child.limit is not None
+        for job in self.outstanding[child.pid].values():
+            what = self.what(job) if preparing else "the process of its module"
+            answer = endings.answer_for(ended, what, self.tree)
+            if preparing:
+                self._refuse(child, answer)
+                break
+            self._answer(job, answer)
+        del self.outstanding[child.pid]
+
+    def _answer(self, job: Job, answer: Answer) -> None:
+        send(self.answers, json.dumps({"id": job["id"], "seconds": 0.0, **answer}).encode())
+
+
+@dataclass
+class _Runner:
+    """Runs each job of one imported module in a fork with a time limit."""
+
+    channel: int
+    loaded: Any
+    tree: str
+
+    def run(self) -> None:
+        """Serve until the commands end."""
+        nursery = Nursery(self.channel)
+        while True:
+            for event in nursery.events():
+                if event.child is not None:
+                    self._result(event)
+                elif isinstance(event, Ended):
+                    nursery.close()
+                    return
+                else:
+                    self._launch(nursery, json.loads(event.text))
+
+    def _launch(self, nursery: Nursery, job: Job) -> None:
+        nursery.fork(job, lambda channel: self._case(job, channel), limit=float(job["limit"]) + 0.5)
+
+    def _case(self, job: Job, channel: int) -> None:
+        import faulthandler
+
+        faulthandler.dump_traceback_later(float(job["limit"]), exit=False, file=2)
+        from kgate.probes.worker import running
+
+        send(channel, json.dumps(running.run(job, self.loaded, self.tree), default=str).encode())
+        faulthandler.cancel_dump_traceback_later()
+
+    def _result(self, event: Line | Ended) -> None:
+        child = event.child
+        assert child is not None
+        if isinstance(event, Line):
+            child.meta["answer"] = json.loads(event.text)
+            return
+        answer = child.meta.get("answer")
+        if answer is None:
+            answer = endings.answer_for(event, "the case", self.tree)
+        if answer["status"] != "ok":
+            answer.setdefault("details", {}).setdefault("log", child.tail())
+        seconds = round(time.monotonic() - child.started, 3)
+        send(self.channel, json.dumps({**answer, "id": child.key["id"], "seconds": seconds}).encode())

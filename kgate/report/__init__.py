@@ -1,0 +1,1 @@
+"""From a report to a terminal, an annotation, a document."""

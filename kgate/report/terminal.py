@@ -1,0 +1,60 @@
+"""The report in a terminal, with rich: failures as the design has them, one closing line."""
+
+from __future__ import annotations
+
+from typing import IO
+
+from kgate.gate.records import ERROR, FAIL, NEW, PASS, WARN, Report, Verdict
+from kgate.report import text
+
+STYLES = {FAIL: "bold red", ERROR: "bold red", WARN: "yellow", NEW: "cyan", PASS: "green"}
+MARKS = {FAIL: "FAIL", ERROR: "ERROR", WARN: "warn", NEW: "new", "baseline": "BASELINE", "skipped": "skipped"}
+
+
+def render(report: Report, stream: IO[str], *, verbose: bool = False) -> None:
+    """Write the report; passes are told only when ``verbose``."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    for item in report.findings:
+        first, *rest = text.finding(item)
+        console.print(Text(first, style="red" if item.severity == "error" else "yellow"))
+        for line in rest:
+            console.print(Text(line))
+    affected = text.by_kernel(report.affected)
+    for verdict in _grouped_new(report.verdicts):
+        moved = [change for change in verdict.changes if change.severity == "improvement"]
+        if verdict.verdict == PASS and not verbose and not moved:
+            continue
+        mark = MARKS.get(verdict.verdict, "improved" if moved else "pass")
+        style = STYLES.get(verdict.verdict, "")
+        console.print(Text(f"{mark}  ", style=style) + Text(text.headline(verdict), style="bold"))
+        for line in text.body(verdict, affected.get(verdict.kernel)):
+            console.print(Text("    " + line))
+    for note in report.notes:
+        console.print(Text(f"note: {note}", style="dim"))
+    style = "green" if report.exit_code == 0 else "bold red"
+    console.print(Text(text.closing(report), style=style))
+
+
+def _grouped_new(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
+    """Missing baselines of one kernel as one line: forty new lines say no more than one."""
+    import dataclasses
+
+    grouped: list[Verdict] = []
+    missing: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.verdict == NEW:
+            missing.setdefault(verdict.kernel, []).append(verdict)
+        else:
+            grouped.append(verdict)
+    for group in missing.values():
+        targets = sorted({verdict.target or verdict.probe for verdict in group})
+        cases = len({verdict.case for verdict in group})
+        headline = f"no baseline line yet for {text.plural(cases, 'workload')} on {', '.join(targets)}"
+        accept = f"kgate bless {group[0].name}"
+        grouped.append(
+            dataclasses.replace(group[0], headline=headline, case="", target="", probe="", accept=accept)
+        )
+    return grouped

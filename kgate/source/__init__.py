@@ -1,0 +1,1 @@
+"""Reading code without executing it: facts, index, closures, fingerprints, git."""

@@ -1,0 +1,129 @@
+"""Facts by content: read once per blob, remembered in the process and on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from kgate.source.facts import VERSION, FileFacts, facts_of
+
+_TOKENS = (b"kgate", b"triton", b"kernel")
+_CHECKSUM = 16
+_MEMORY: dict[str, FileFacts] = {}
+_MEMORY_LIMIT = 50_000
+
+
+class Tree(Protocol):
+    """The part of a git snapshot that reading code needs."""
+
+    def files(self) -> Any:
+        """Path to blob id of every file."""
+
+    def gitlinks(self) -> Any:
+        """Path to commit id of every submodule."""
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one file."""
+
+    def read_many(self, paths: Iterable[str]) -> Any:
+        """Path to bytes of several files."""
+
+
+class FactsStore:
+    """The facts of one tree's files, read when they are first asked for.
+
+    On disk there is one file per content and version of the facts, with a checksum: what does not match is read again.
+    Files appear atomically, so that several processes may share a folder; a folder that cannot be written is ignored.
+    """
+
+    def __init__(self, tree: Tree, cache_dir: str | os.PathLike[str] | None = None) -> None:
+        self.tree = tree
+        self.oids: dict[str, str] = dict(tree.files())
+        version = f"facts-{VERSION}-py{sys.version_info[0]}.{sys.version_info[1]}"
+        self.folder = Path(cache_dir) / version if cache_dir is not None else None
+        self.parsed = 0
+        """Files that were parsed, not remembered."""
+
+    def facts(self, path: str) -> FileFacts:
+        """The facts of one file of the tree."""
+        oid = self.oids[path]
+        known = _MEMORY.get(oid)
+        if known is None:
+            known = self._load(oid)
+            if known is None:
+                known = facts_of(self.tree.read(path))
+                self.parsed += 1
+                self._save(oid, msgspec.msgpack.encode(known))
+            if len(_MEMORY) > _MEMORY_LIMIT:
+                _MEMORY.clear()
+            _MEMORY[oid] = known
+        return known
+
+    def mentioning(self, paths: Iterable[str]) -> list[str]:
+        """Those of the paths whose bytes mention kernels at all (``kgate``, ``triton`` or ``kernel``)."""
+        paths = list(paths)
+        known = self._interest()
+        missing = [path for path in paths if self.oids[path] not in known]
+        if missing:
+            contents = self.tree.read_many(missing)
+            fresh = {self.oids[path]: any(token in contents[path] for token in _TOKENS) for path in missing}
+            known = {**self._interest(), **fresh}
+            self._save("mentioning", msgspec.msgpack.encode(known))
+        return [path for path in paths if known[self.oids[path]]]
+
+    def containing(self, paths: Iterable[str], token: bytes) -> list[str]:
+        """Those of the paths whose bytes contain a token."""
+        contents = self.tree.read_many(list(paths))
+        return [path for path, raw in contents.items() if token in raw]
+
+    def _interest(self) -> dict[str, bool]:
+        raw = self._read("mentioning")
+        if raw is not None:
+            with contextlib.suppress(msgspec.MsgspecError):
+                return msgspec.msgpack.decode(raw, type=dict[str, bool])
+        return {}
+
+    def _load(self, oid: str) -> FileFacts | None:
+        raw = self._read(oid)
+        if raw is not None:
+            with contextlib.suppress(msgspec.MsgspecError):
+                return msgspec.msgpack.decode(raw, type=FileFacts)
+        return None
+
+    def _read(self, key: str) -> bytes | None:
+        if self.folder is None:
+            return None
+        try:
+            raw = (self.folder / key[:2] / key[2:]).read_bytes()
+        except OSError:
+            return None
+        body = raw[_CHECKSUM:]
+        return body if _checksum(body) == raw[:_CHECKSUM] else None
+
+    def _save(self, key: str, body: bytes) -> None:
+        if self.folder is None:
+            return
+        place = self.folder / key[:2] / key[2:]
+        temporary = ""
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=place.parent)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(_checksum(body) + body)
+            os.replace(temporary, place)
+        except OSError:
+            if temporary:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_CHECKSUM).digest()

@@ -1,0 +1,245 @@
+"""Configuration: ``[tool.kgate]`` in pyproject.toml, or kgate.toml, read from a file or from a git tree."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+FILES = ("kgate.toml", "pyproject.toml")
+DEFAULT_PROBE_TARGETS = ("cuda:sm_80", "cuda:sm_90", "cuda:sm_100", "hip:gfx942")
+
+
+class ConfigError(ValueError):
+    """A mistake in the configuration; ``remedy`` says what to write instead."""
+
+    def __init__(self, message: str, *, path: str, remedy: str = "") -> None:
+        super().__init__(f"{path}: {message}")
+        self.message = message
+        self.path = path
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class Root:
+    """One project inside the repository: its folder, its interpreter, its baselines."""
+
+    path: str = "."
+    """Folder relative to the repository's root, with forward slashes."""
+    src: tuple[str, ...] = ()
+    """Import roots relative to ``path``; empty: ``.`` and, where it exists, ``src``."""
+    python: str = ""
+    """Interpreter of the project; empty: found (KGATE_PYTHON, .venv, PATH)."""
+    baselines: str = "baselines"
+    """Folder of the committed baselines, relative to ``path``."""
+    carry: tuple[str, ...] = ()
+    """Paths that git ignores and the tree under test needs, relative to ``path``."""
+
+    def owns(self, path: str) -> bool:
+        """Whether a repository path lies in this root."""
+        return self.path == "." or path == self.path or path.startswith(self.path + "/")
+
+    def join(self, relative: str) -> str:
+        """A repository path for one relative to this root."""
+        return relative if self.path == "." else str(PurePosixPath(self.path) / relative)
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a project has configured; every field has a default that works without a file."""
+
+    configured: bool = False
+    """Whether the project has a ``[tool.kgate]`` table at all."""
+    path: str = ""
+    """The file it came from; empty where there is none."""
+    require: tuple[str, ...] = ("**",)
+    """Globs of files in which every launched kernel must be declared."""
+    exclude: tuple[str, ...] = ()
+    """Globs of files that kgate does not look at."""
+    probe_targets: tuple[str, ...] = DEFAULT_PROBE_TARGETS
+    """Targets that the codegen probe compiles for, where a kernel's envelope has them."""
+    case_timeout: float = 60.0
+    """Seconds that one case may take before it counts as hanging."""
+    compile_timeout: float = 120.0
+    """Seconds that compiling one case for one target may take."""
+    roots: tuple[Root, ...] = field(default_factory=lambda: (Root(),))
+    """The projects inside the repository."""
+
+    def root_of(self, path: str) -> Root:
+        """The innermost root that holds a repository path; the first root where none does."""
+        owners = [root for root in self.roots if root.owns(path)]
+        return max(owners, key=lambda root: len(root.path)) if owners else self.roots[0]
+
+    def excludes(self, path: str) -> bool:
+        """Whether the project asked kgate not to look at a file."""
+        return any(matches(path, pattern) for pattern in self.exclude)
+
+    def requires(self, path: str) -> bool:
+        """Whether kernels launched from this file must be declared."""
+        return any(matches(path, pattern) for pattern in self.require) and not self.excludes(path)
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Whether a repository path matches a glob; ``**`` spans folders, a folder's name matches all below it."""
+    pattern = pattern.removeprefix("./").rstrip("/")
+    if pattern in ("", ".", "**"):
+        return True
+    return _match(path.split("/"), pattern.split("/"))
+
+
+def _match(parts: list[str], globs: list[str]) -> bool:
+    import fnmatch
+
+    if not globs:
+        return True  # what is left lies below a folder that matched
+    if globs[0] == "**":
+        return any(_match(parts[start:], globs[1:]) for start in range(len(parts) + 1)) if globs[1:] else True
+    return bool(parts) and fnmatch.fnmatchcase(parts[0], globs[0]) and _match(parts[1:], globs[1:])
+
+
+def load_config(read: Callable[[str], bytes | None]) -> Config:
+    """Read the configuration of a tree.
+
+    ``read`` gives the bytes of a path relative to the repository's root, or None where there is no such file.
+    Raises :class:`ConfigError`, naming the file, for TOML that does not parse, an unknown key (with the nearest known
+    one) or a value of the wrong type.
+    """
+    for name in FILES:
+        raw = read(name)
+        if raw is None:
+            continue
+        table = _table(raw, name)
+        if table is not None:
+            return _config(table, name)
+    return Config()
+
+
+def load_config_from(folder: Path) -> Config:
+    """Read the configuration that lies in a folder; see :func:`load_config`."""
+
+    def read(name: str) -> bytes | None:
+        path = folder / name
+        return path.read_bytes() if path.is_file() else None
+
+    return load_config(read)
+
+
+def _table(raw: bytes, name: str) -> Mapping[str, Any] | None:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:  # pragma: no cover - the interpreter decides
+        import tomli as tomllib
+    try:
+        document = tomllib.loads(raw.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"is not valid TOML: {error}", path=name) from None
+    if name == "kgate.toml":
+        return document
+    tool = document.get("tool", {})
+    table = tool.get("kgate") if isinstance(tool, dict) else None
+    if table is not None and not isinstance(table, dict):
+        raise ConfigError("[tool.kgate] is not a table", path=name)
+    return table
+
+
+def _config(table: Mapping[str, Any], name: str) -> Config:
+    reader = _Reader(table, name, "tool.kgate" if name == "pyproject.toml" else "")
+    known = {
+        "require", "exclude", "probe-targets", "case-timeout", "compile-timeout",
+        "root", "src", "python", "baselines", "carry",
+    }  # fmt: skip
+    reader.only(known)
+    roots = reader.tables("root")
+    if roots:
+        alone = sorted({"src", "python", "baselines", "carry"} & set(table))
+        if alone:
+            raise ConfigError(
+                f"{alone[0]} stands beside [[tool.kgate.root]]", path=name, remedy="move it into the root it is for"
+            )
+        parsed = tuple(_root(item, name) for item in roots)
+    else:
+        parsed = (_root({key: table[key] for key in ("src", "python", "baselines", "carry") if key in table}, name),)
+    targets = reader.strings("probe-targets", DEFAULT_PROBE_TARGETS)
+    _check_targets(targets, name)
+    return Config(
+        configured=True,
+        path=name,
+        require=reader.strings("require", ("**",)),
+        exclude=reader.strings("exclude", ()),
+        probe_targets=targets,
+        case_timeout=reader.seconds("case-timeout", 60.0),
+        compile_timeout=reader.seconds("compile-timeout", 120.0),
+        roots=parsed,
+    )
+
+
+def _root(table: Mapping[str, Any], name: str) -> Root:
+    reader = _Reader(table, name, "tool.kgate.root")
+    reader.only({"path", "src", "python", "baselines", "carry"})
+    return Root(
+        path=str(PurePosixPath(reader.string("path", "."))),
+        src=reader.strings("src", ()),
+        python=reader.string("python", ""),
+        baselines=str(PurePosixPath(reader.string("baselines", "baselines"))),
+        carry=reader.strings("carry", ()),
+    )
+
+
+def _check_targets(targets: tuple[str, ...], name: str) -> None:
+    from kgate.contract.targets import CONCRETE
+
+    known = [str(target) for target in CONCRETE]
+    for target in targets:
+        if target not in known:
+            raise ConfigError(
+                f"probe-targets: {target!r} is not a target that kgate can compile for",
+                path=name,
+                remedy=f"use one of {', '.join(known)}",
+            )
+
+
+class _Reader:
+    """Typed access to one TOML table, with errors that name the key."""
+
+    def __init__(self, table: Mapping[str, Any], path: str, prefix: str) -> None:
+        self.table, self.path, self.prefix = table, path, prefix
+
+    def only(self, known: set[str]) -> None:
+        for key in self.table:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
+                raise ConfigError(f"unknown key {self._name(key)!r}", path=self.path, remedy=hint)
+
+    def string(self, key: str, default: str) -> str:
+        value = self.table.get(key, default)
+        if not isinstance(value, str):
+            raise self._wrong(key, "a string", value)
+        return value
+
+    def strings(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        value = self.table.get(key, list(default))
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._wrong(key, "a list of strings", value)
+        return tuple(value)
+
+    def seconds(self, key: str, default: float) -> float:
+        value = self.table.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+            raise self._wrong(key, "a number of seconds above 0", value)
+        return float(value)
+
+    def tables(self, key: str) -> list[Mapping[str, Any]]:
+        value = self.table.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self._wrong(key, f"tables: [[{self.prefix}.{key}]]", value)
+        return value
+
+    def _wrong(self, key: str, want: str, got: object) -> ConfigError:
+        return ConfigError(f"{self._name(key)} must be {want}, not {got!r}", path=self.path)
+
+    def _name(self, key: str) -> str:
+        return f"{self.prefix}.{key}" if self.prefix else key

@@ -1,0 +1,512 @@
+"""The graph of symbols: what each one says by itself, and what it refers to.
+
+Beside the symbols proper there are two more kinds of node: ``path.py::*`` (everything in a file, where a name in it cannot
+be told) and ``path.py::<module>`` (what importing a file does to things outside it: ``os.environ``, torch's flags).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kgate.source.facts import Decorator, Definition, Effect
+from kgate.source.names import Names
+from kgate.source.normalise import digest
+from kgate.source.records import Edge
+from kgate.source.uses import MUTATORS, Dynamic, Uses
+
+EVERYTHING = "*"
+_QUIET_CALLEES = ("warnings.", "logging.", "builtins.print", "sys.path.", "torch.library.", "torch.fx.")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One symbol: its own hash, and its references."""
+
+    hash: str
+    edges: tuple[Edge, ...]
+    sizes: tuple[int, ...]
+    unresolved: tuple[str, ...]
+    externals: tuple[str, ...]
+    line: int
+
+
+class Graph:
+    """Nodes of one tree, made when they are first asked for.
+
+    ``declares`` tells whether a decorator declares a kernel or registers its generator: these are no part of the code.
+    ``live`` gives the files whose import effects count: those that importing a file with a declaration runs.
+    """
+
+    def __init__(
+        self, names: Names, declares: Callable[[str, Decorator], bool], live: Callable[[], Iterable[str]]
+    ) -> None:
+        self.names = names
+        self.declares = declares
+        self._live = live
+        self._nodes: dict[str, Node] = {}
+        self._deep: dict[str, str] = {}
+        self._effects: _Effects | None = None
+        self._writes: dict[str, frozenset[str]] = {}
+
+    @property
+    def effects(self) -> _Effects:
+        """What statements at module level add to symbols."""
+        if self._effects is None:
+            self._effects = _Effects(self, sorted(set(self._live())))
+        return self._effects
+
+    def node(self, symbol: str) -> Node:
+        """The node of a symbol id."""
+        node = self._nodes.get(symbol)
+        if node is None:
+            node = self._nodes[symbol] = _Maker(self, symbol).make()
+        return node
+
+    def reach(self, roots: Iterable[str]) -> dict[str, Node]:
+        """Every node that can be reached, the roots included, nearest first."""
+        found: dict[str, Node] = {}
+        queue = list(dict.fromkeys(roots))
+        for symbol in queue:
+            if symbol in found:
+                continue
+            found[symbol] = node = self.node(symbol)
+            queue.extend(edge.target for edge in node.edges if edge.target not in found)
+        return found
+
+    def deep(self, symbol: str) -> str:
+        """Hash over a symbol and everything that it reaches; no path takes part in it."""
+        if symbol not in self._deep:
+            for component in _components(self, symbol):
+                self._hash(component)
+        return self._deep[symbol]
+
+    def _hash(self, component: list[str]) -> None:
+        inside = set(component)
+
+        def linked(symbol: str) -> str:
+            node = self.node(symbol)
+            links = [
+                digest(edge.chain, "own", self.node(edge.target).hash)
+                if edge.target in inside
+                else digest(edge.chain, "deep", self._deep[edge.target])
+                for edge in node.edges
+            ]
+            return digest(node.hash, *sorted(links))
+
+        together = digest(*sorted(linked(symbol) for symbol in component))
+        for symbol in component:
+            self._deep[symbol] = digest(together, linked(symbol))
+
+    def written_by(self, symbol: str) -> frozenset[str]:
+        """Symbols that calling a function changes, through the functions that it calls too.
+
+        ``@param`` stands for its arguments.
+        """
+        known = self._writes.get(symbol)
+        if known is None:
+            self._writes[symbol] = frozenset()
+            known = self._writes[symbol] = frozenset(self._written(symbol))
+        return known
+
+    def _written(self, symbol: str) -> set[str]:
+        found: set[str] = set()
+        seen: set[str] = set()
+        queue = [symbol]
+        while queue:
+            current = queue.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            path, _, name = current.partition("::")
+            for definition in self.names.definitions(current):
+                if definition.kind == "class":
+                    members = self.names.table(path).members.get(name, [])
+                    queue.extend(f"{path}::{member}" for member in members)
+                if definition.kind != "function":
+                    continue
+                owner = name.rpartition(".")[0]
+                for chain in definition.uses.writes:
+                    if chain == "@param":
+                        found.add(chain)
+                    else:
+                        found.update(self.names.resolve(path, chain, definition.uses.imports, owner).symbols)
+                for chain, _ in definition.uses.refs:
+                    queue.extend(self.names.resolve(path, chain, definition.uses.imports, owner).symbols)
+        return found
+
+
+def _components(graph: Graph, start: str) -> list[list[str]]:
+    """Strongly connected components that are not hashed yet, those referred to before those that refer (Tarjan)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    on_stack: set[str] = set()
+    result: list[list[str]] = []
+    work: list[tuple[str, int]] = [(start, 0)]
+    while work:
+        symbol, position = work.pop()
+        if position == 0:
+            order[symbol] = low[symbol] = len(order)
+            stack.append(symbol)
+            on_stack.add(symbol)
+        targets = [edge.target for edge in graph.node(symbol).edges if edge.target not in graph._deep]
+        if position:
+            low[symbol] = min(low[symbol], low[targets[position - 1]])
+        for index in range(position, len(targets)):
+            target = targets[index]
+            if target not in order:
+                work.append((symbol, index + 1))
+                work.append((target, 0))
+                break
+            if target in on_stack:
+                low[symbol] = min(low[symbol], order[target])
+        else:
+            if low[symbol] == order[symbol]:
+                component = []
+                while True:
+                    member = stack.pop()
+                    on_stack.discard(member)
+                    component.append(member)
+                    if member == symbol:
+                        break
+                result.append(component)
+    return result
+
+
+class _Maker:
+    """Makes one node."""
+
+    def __init__(self, graph: Graph, symbol: str) -> None:
+        self.graph = graph
+        self.names = graph.names
+        self.symbol = symbol
+        self.path, _, self.name = symbol.partition("::")
+        self.edges: dict[tuple[str, str], Edge] = {}
+        self.externals: dict[str, None] = {}
+        self.unresolved: dict[str, None] = {}
+        self.sizes: set[int] = set()
+        self.parts: list[str] = []
+
+    def make(self) -> Node:
+        line = 1
+        if self.symbol == EVERYTHING:
+            self._everything()
+        elif self.name == "*":
+            self._file()
+        elif self.name == "<module>":
+            self._module()
+        else:
+            line = self._symbol()
+        externals = sorted(self.externals)
+        return Node(
+            digest(*self.parts, *externals),
+            tuple(self.edges.values()),
+            tuple(sorted(self.sizes)),
+            tuple(self.unresolved),
+            tuple(externals),
+            line,
+        )
+
+    def edge(self, target: str, line: int, chain: str) -> None:
+        if target != self.symbol:
+            self.edges.setdefault((target, chain), Edge(target, line, chain))
+
+    def _everything(self) -> None:
+        store = self.names.store
+        self.parts = [digest(path, store.oids[path]) for path in sorted(self.names.modules.files)]
+
+    def _file(self) -> None:
+        table = self.names.table(self.path)
+        tops = [name for name in table.definitions if "." not in name]
+        self.parts = ["file", *sorted(tops)]
+        if table.facts.error is not None:
+            self.parts.append(table.facts.hash)
+            self.unresolved[f"{self.path} cannot be read; all of it counts"] = None
+        for name in tops:
+            self.edge(f"{self.path}::{name}", table.definitions[name][0].line, name)
+        for item in table.facts.imports:
+            module = self.names.module(self.path, item)
+            if table.facts.error is not None or not item.name:
+                if module is not None and not module.endswith("/"):
+                    self.edge(f"{module}::*", item.line, item.module)
+            else:
+                self.refer(item.name, item.line, Uses(), "")
+        for effect in table.facts.effects:
+            self.parts.append(effect.hash)
+            self.use(effect.uses, "")
+        self._imports_act()
+
+    def _module(self) -> None:
+        self.parts.append("module")
+        effects = self.graph.effects
+        for effect, chains in effects.unattached.get(self.path, ()):
+            self.parts.append(effect.hash)
+            for chain in chains:
+                self.refer(chain, effect.line, effect.uses, "")
+            self.look(effect.uses.dynamics)
+        for module, line in effects.imported(self.path):
+            if module in effects.acting:
+                self.edge(f"{module}::<module>", line, "import")
+
+    def _symbol(self) -> int:
+        definitions = self.names.definitions(self.symbol)
+        owner = self.name.rpartition(".")[0]
+        if not definitions:
+            self.parts.append("missing")
+            self.unresolved[f"{self.symbol} does not exist"] = None
+            return 0
+        for definition in definitions:
+            self._definition(definition, owner)
+        if owner:
+            self._header(owner)
+        if definitions[-1].kind == "class":
+            self._members()
+        for effect in self.graph.effects.attached.get(self.symbol, ()):
+            self.parts.append(effect.hash)
+            if effect.full:
+                self.use(effect.effect.uses, "")
+        for target, line in self.graph.effects.registered.get(self.symbol, ()):
+            self.edge(target, line, "<registered>")
+        self._imports_act()
+        return definitions[-1].line
+
+    def _imports_act(self) -> None:
+        if self.path in self.graph.effects.acting:
+            self.edge(f"{self.path}::<module>", 1, "<module>")
+
+    def _definition(self, definition: Definition, owner: str) -> None:
+        self.parts.append(definition.hash)
+        self.use(definition.uses, owner)
+        for decorator in definition.decorators:
+            if not self.graph.declares(self.path, decorator):
+                self.parts.append(decorator.hash)
+                self.use(decorator.uses, owner)
+
+    def _header(self, owner: str) -> None:
+        """A member depends on its class's header: bases, keywords, decorators."""
+        if owner not in self.names.table(self.path).definitions:
+            return
+        for definition in self.names.table(self.path).definitions[owner]:
+            if definition.kind == "class":
+                self._definition(definition, owner.rpartition(".")[0])
+
+    def _members(self) -> None:
+        table = self.names.table(self.path)
+        members = table.members.get(self.name, [])
+        self.parts += sorted(member.rpartition(".")[2] for member in members)
+        for member in members:
+            self.edge(f"{self.path}::{member}", table.definitions[member][0].line, member)
+
+    def use(self, uses: Uses, owner: str) -> None:
+        for chain, line in uses.refs:
+            self.refer(chain, line, uses, owner)
+        self.sizes.update(uses.sizes)
+        self.look(uses.dynamics)
+
+    def refer(self, chain: str, line: int, uses: Uses, owner: str) -> None:
+        root, _, _ = chain.partition(".")
+        # statements of a class body see the class's own names first
+        inner = f"{owner}.{root}"
+        if owner and inner in self.names.table(self.path).definitions and "." in self.name:
+            self.edge(f"{self.path}::{inner}", line, chain)
+        found = self.names.resolve(self.path, chain, uses.imports, owner)
+        for target in found.symbols:
+            self.edge(target, line, chain)
+        for external in found.externals:
+            if not external.startswith("builtins."):
+                self.externals[f"{chain} = {external}"] = None
+        for note in found.unresolved:
+            self.unresolved[note] = None
+
+    def look(self, dynamics: Iterable[Dynamic]) -> None:
+        for item in dynamics:
+            place = f"{self.path}:{item.line}"
+            if item.kind in ("module", "code"):
+                what = "looks names up in its own module" if item.kind == "module" else "runs code from a string"
+                self.unresolved[f"{place} {what}; all of {self.path} counts"] = None
+                self.edge(f"{self.path}::*", item.line, "globals()")
+            elif item.kind == "attribute":
+                self.unresolved[f"{place} takes an attribute of {item.what} by a computed name; all of it counts"] = None
+            else:
+                self._import_by_name(item, place)
+
+    def _import_by_name(self, item: Dynamic, place: str) -> None:
+        name = item.what
+        level = len(name) - len(name.lstrip("."))
+        bare = name.lstrip(".").rstrip("*")
+        if name == "*":
+            self.unresolved[f"{place} imports a module by a computed name; every Python file counts"] = None
+            self.edge(EVERYTHING, item.line, "import_module")
+            return
+        if not name.endswith("*"):
+            modules = self.names.modules
+            module = modules.relative(bare, level, self.path) if level else modules.absolute(bare, self.path)
+            if module is not None and not module.endswith("/"):
+                self.edge(f"{module}::*", item.line, name)
+            elif module is None:
+                self.externals[f"import {name}"] = None
+            return
+        reached = self._below(bare, level)
+        self.unresolved[f"{place} imports modules by names that start with {name[:-1]!r}; all of them count"] = None
+        for path in reached:
+            self.edge(f"{path}::*", item.line, name)
+
+    def _below(self, bare: str, level: int) -> list[str]:
+        """Every file whose module name starts so, in any source folder."""
+        modules = self.names.modules
+        relative = bare.replace(".", "/")
+        if level:
+            folder = posixpath.dirname(self.path)
+            for _ in range(level - 1):
+                folder = posixpath.dirname(folder)
+            return modules.below(f"{folder}/{relative}" if folder else relative)
+        sources = {source for items in modules.sources.values() for source in items} | {*modules.fallbacks}
+        found = {path for source in sources for path in modules.below(f"{source}/{relative}" if source else relative)}
+        return sorted(found)
+
+
+@dataclass(frozen=True)
+class _Attached:
+    """An effect that belongs to a symbol; ``full``: what it refers to belongs to the symbol too."""
+
+    effect: Effect
+    full: bool
+
+    @property
+    def hash(self) -> str:
+        return self.effect.hash
+
+
+class _Effects:
+    """Statements at module level, and decorators that register: which symbols they change."""
+
+    def __init__(self, graph: Graph, live: list[str]) -> None:
+        self.graph = graph
+        self.names = graph.names
+        self.attached: dict[str, list[_Attached]] = {}
+        self.registered: dict[str, list[tuple[str, int]]] = {}
+        self.unattached: dict[str, list[tuple[Effect, tuple[str, ...]]]] = {}
+        self._imported: dict[str, list[tuple[str, int]]] = {}
+        for path in live:
+            for effect in self.names.table(path).facts.effects:
+                self._attach(path, effect)
+            self._registrations(path)
+        self.acting = self._acting(live)
+
+    def imported(self, path: str) -> list[tuple[str, int]]:
+        """Files that importing a file imports, with lines: its imports, and the packages on the way."""
+        known = self._imported.get(path)
+        if known is None:
+            known = self._imported[path] = imported_by(self.names, path)
+        return known
+
+    def _attach(self, path: str, effect: Effect) -> None:
+        targets: dict[str, bool] = {}
+        follow: dict[str, None] = {}
+        for chain in effect.uses.writes:
+            targets.update(dict.fromkeys(self._symbols(path, chain), True))
+        for position, (callee, arguments) in enumerate(effect.uses.calls):
+            self._call(path, callee, arguments, targets, follow, outermost=position == 0)
+        for target, full in targets.items():
+            self.attached.setdefault(target, []).append(_Attached(effect, full))
+        if not any(targets.values()) and not (follow.keys() and self._quiet(path, follow)):
+            chains = tuple(follow) or tuple(chain for chain, _ in effect.uses.refs)
+            self.unattached.setdefault(path, []).append((effect, chains))
+
+    def _symbols(self, path: str, chain: str) -> list[str]:
+        return [symbol for symbol in self.names.resolve(path, chain).symbols if not symbol.endswith("::*")]
+
+    def _call(
+        self,
+        path: str,
+        callee: str,
+        arguments: tuple[str, ...],
+        targets: dict[str, bool],
+        follow: dict[str, None],
+        *,
+        outermost: bool,
+    ) -> None:
+        owner, _, method = callee.rpartition(".")
+        given = [symbol for chain in arguments for symbol in self._symbols(path, chain)]
+        functions = self._symbols(path, callee) if callee else []
+        for function in functions:
+            kinds = {definition.kind for definition in self.names.definitions(function)}
+            if kinds & {"constant", "bound", "augmented"} and owner and method not in MUTATORS:
+                targets[function] = True  # a method of an object made at module level
+            written = self.graph.written_by(function)
+            targets.update(dict.fromkeys(written - {"@param"}, True))
+            if "@param" in written:
+                targets.update(dict.fromkeys(given, True))
+        if outermost and callee and method not in MUTATORS:
+            follow[callee] = None
+            if not functions:
+                for symbol in given:
+                    targets.setdefault(symbol, False)
+                follow.update(dict.fromkeys(arguments))
+
+    def _quiet(self, path: str, follow: Iterable[str]) -> bool:
+        first = next(iter(follow))
+        found = self.names.resolve(path, first)
+        return bool(found.externals) and all(name.startswith(_QUIET_CALLEES) for name in found.externals)
+
+    def _registrations(self, path: str) -> None:
+        """``@TABLE.register("x")``: what the decorator changes depends on what it decorates."""
+        for definition in self.names.table(path).facts.definitions:
+            for decorator in definition.decorators:
+                if not decorator.chain or self.graph.declares(path, decorator):
+                    continue
+                owner = decorator.chain.rpartition(".")[0]
+                for symbol in self._symbols(path, decorator.chain):
+                    kinds = {item.kind for item in self.names.definitions(symbol)}
+                    changed = set(self.graph.written_by(symbol) - {"@param"})
+                    if kinds & {"constant", "bound"} and owner:
+                        changed.add(symbol)
+                    for target in changed - {f"{path}::{definition.name}"}:
+                        entry = (f"{path}::{definition.name}", definition.line)
+                        self.registered.setdefault(target, []).append(entry)
+
+    def _acting(self, live: list[str]) -> set[str]:
+        """Files that act on things outside the tree when imported, by themselves or through what they import."""
+        importers: dict[str, list[str]] = {}
+        for path in live:
+            for module, _ in self.imported(path):
+                importers.setdefault(module, []).append(path)
+        found = set(self.unattached)
+        queue = list(found)
+        for path in queue:
+            for importer in importers.get(path, ()):
+                if importer not in found:
+                    found.add(importer)
+                    queue.append(importer)
+        return found
+
+
+def imported_by(names: Names, path: str) -> list[tuple[str, int]]:
+    """Files that importing a file runs: what it imports at module level, and the packages on the way."""
+    found = dict.fromkeys(names.modules.packages_of(path), 1)
+    for item in names.table(path).facts.imports:
+        module = names.module(path, item)
+        if module is None:
+            continue
+        child = names.modules.child(module, item.attribute) if item.attribute and item.attribute != "*" else None
+        for place in (module, child):
+            if place is not None and not place.endswith("/") and place != path:
+                found.setdefault(place, item.line)
+                for package in names.modules.packages_of(place):
+                    if package != path:
+                        found.setdefault(package, item.line)
+    return list(found.items())
+
+
+def import_closure(names: Names, paths: Iterable[str]) -> list[str]:
+    """The given files, and every file of the tree that importing them runs."""
+    found = dict.fromkeys(paths)
+    queue = list(found)
+    for path in queue:
+        for module, _ in imported_by(names, path):
+            if module not in found:
+                found[module] = None
+                queue.append(module)
+    return queue

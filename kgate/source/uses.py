@@ -1,0 +1,578 @@
+"""What a piece of code uses: names, local imports, writes, launches, sizes, and what it looks up dynamically.
+
+Names follow Python's scoping rules; only those that are not local are kept. In a method, ``self`` (or ``cls``) is
+written ``@``, and ``super()`` is written ``@super``.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+MUTATORS = frozenset(
+    "append extend insert update setdefault add pop popitem remove discard clear sort reverse appendleft".split()
+)
+"""Methods that change a container; their arguments stay as they are."""
+_NO_SIZES = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "num_buffers_warp_spec", "dim", "axis"})
+_SIZE_RANGE = range(2, 2**20 + 1)
+_ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.LShift: operator.lshift,
+    ast.Pow: operator.pow,
+}
+
+
+class Import(msgspec.Struct, frozen=True, array_like=True):
+    """One name bound by an import."""
+
+    name: str
+    """The name bound; empty for ``import *``."""
+    module: str
+    """The module as written, without leading dots."""
+    attribute: str
+    """What is taken from it; empty for the module itself."""
+    level: int
+    """Number of leading dots."""
+    line: int
+
+
+class LaunchSite(msgspec.Struct, frozen=True, array_like=True):
+    """``name[grid]``, with or without the call."""
+
+    chain: str
+    """What is launched, as written; empty where that is a local name or an expression."""
+    line: int
+    column: int
+    called: bool
+
+
+class Dynamic(msgspec.Struct, frozen=True, array_like=True):
+    """A lookup by a computed name."""
+
+    kind: str
+    """``module`` (own globals), ``attribute`` (of ``what``), ``import`` (``what`` is a known name or a prefix ending in
+    ``*``) or ``code`` (eval, exec)."""
+    what: str
+    line: int
+
+
+class Uses(msgspec.Struct, frozen=True, array_like=True):
+    """What one piece of code uses."""
+
+    refs: tuple[tuple[str, int], ...] = ()
+    """Attribute chains that start at a name that is not local, each with the line of its first use."""
+    imports: tuple[Import, ...] = ()
+    """Imports inside functions."""
+    writes: tuple[str, ...] = ()
+    """Chains that it assigns to or mutates; ``@param`` where it changes an argument."""
+    launches: tuple[LaunchSite, ...] = ()
+    sizes: tuple[int, ...] = ()
+    """Integers that look like block sizes, caps or thresholds."""
+    dynamics: tuple[Dynamic, ...] = ()
+    calls: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Calls at module level: callee, and the chains given to it."""
+
+
+EMPTY = Uses()
+
+
+def merge(*parts: Uses) -> Uses:
+    """All of several pieces together."""
+    full = [part for part in parts if part is not EMPTY]
+    if len(full) < 2:
+        return full[0] if full else EMPTY
+    refs: dict[str, int] = {}
+    for part in full:
+        for chain, line in part.refs:
+            refs.setdefault(chain, line)
+    return Uses(
+        tuple(refs.items()),
+        _unique(item for part in full for item in part.imports),
+        _unique(item for part in full for item in part.writes),
+        _unique(item for part in full for item in part.launches),
+        tuple(sorted({item for part in full for item in part.sizes})),
+        _unique(item for part in full for item in part.dynamics),
+        _unique(item for part in full for item in part.calls),
+    )
+
+
+def uses_of(*nodes: ast.AST, owner: bool = False, names: frozenset[str] = frozenset()) -> Uses:
+    """What syntax trees at module level use.
+
+    ``owner``: the trees are a method, whose first parameter stands for its class. ``names``: names that are bound by
+    the statement itself, and count as local.
+    """
+    visitor = _Visitor(owner, names)
+    for node in nodes:
+        visitor.visit(node)
+    return visitor.result()
+
+
+def chain_of(node: ast.AST) -> str:
+    """``a.b.c`` for a name or an attribute of one; empty for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+def root_of(node: ast.AST) -> str:
+    """The chain that an expression such as ``a.b[0].c`` starts from (``a.b``)."""
+    while not chain_of(node):
+        if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+            node = node.value
+        else:
+            return ""
+    return chain_of(node)
+
+
+def integer(node: ast.AST) -> int | None:
+    """The value of integer arithmetic on literals; None for anything else."""
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int else None
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        left, right = integer(node.left), integer(node.right)
+        if left is None or right is None or not (0 <= right < 64 or isinstance(node.op, (ast.Add, ast.Sub, ast.Mult))):
+            return None
+        try:
+            return _ARITHMETIC[type(node.op)](left, right)
+        except (ArithmeticError, ValueError):
+            return None
+    return None
+
+
+def _unique(items: Iterator[object]) -> tuple:  # type: ignore[type-arg]
+    return tuple(dict.fromkeys(items))
+
+
+class _Scope:
+    __slots__ = ("globals", "is_class", "names", "owner", "parameters")
+
+    def __init__(self, names: set[str], is_class: bool = False) -> None:
+        self.names = names
+        self.is_class = is_class
+        self.owner = ""
+        self.globals: set[str] = set()
+        self.parameters: frozenset[str] = frozenset()
+
+
+class _Binder:
+    """The names that one scope binds, without looking into the scopes nested in it."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.globals: set[str] = set()
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                self.names.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            self.names.add(node.name)
+            for decorator in node.decorator_list:
+                self.visit(decorator)
+        elif isinstance(node, ast.Lambda):
+            pass
+        elif isinstance(node, _COMPREHENSIONS):
+            self._walrus(node)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            self.globals.update(node.names)
+        else:
+            if isinstance(node, ast.ExceptHandler) and node.name:
+                self.names.add(node.name)
+            elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+                self.names.add(node.name)
+            elif isinstance(node, ast.MatchMapping) and node.rest:
+                self.names.add(node.rest)
+            for child in ast.iter_child_nodes(node):
+                self.visit(child)
+
+    def _walrus(self, node: ast.AST) -> None:
+        for child in ast.walk(node):
+            if isinstance(child, ast.NamedExpr):
+                self.names.add(child.target.id)
+
+
+def bound_names(*nodes: ast.AST) -> set[str]:
+    """Names that statements bind in their own scope, imports apart."""
+    binder = _Binder()
+    for node in nodes:
+        binder.visit(node)
+    return binder.names - binder.globals
+
+
+class _Visitor:
+    def __init__(self, owner: bool, names: frozenset[str]) -> None:
+        self.owner = owner
+        self.bound = names
+        self.scopes: list[_Scope] = []
+        self.refs: dict[str, int] = {}
+        self.imports: dict[Import, None] = {}
+        self.imported: set[str] = set()
+        self.writes: dict[str, None] = {}
+        self.launches: dict[LaunchSite, None] = {}
+        self.sizes: set[int] = set()
+        self.dynamics: dict[Dynamic, None] = {}
+        self.calls: dict[tuple[str, tuple[str, ...]], None] = {}
+
+    def result(self) -> Uses:
+        return Uses(
+            tuple(self.refs.items()),
+            tuple(self.imports),
+            tuple(self.writes),
+            tuple(self.launches),
+            tuple(sorted(self.sizes)),
+            tuple(self.dynamics),
+            tuple(self.calls),
+        )
+
+    # Scopes
+
+    def local(self, name: str) -> bool:
+        last = len(self.scopes) - 1
+        for depth in range(last, -1, -1):
+            scope = self.scopes[depth]
+            if scope.is_class and depth != last:
+                continue
+            if name in scope.globals:
+                return False
+            if name in scope.names:
+                return True
+        return name in self.bound
+
+    def outside(self, chain: str) -> str:
+        """The chain as it is kept; empty where it starts at a local name."""
+        root, _, rest = chain.partition(".")
+        for scope in reversed(self.scopes):
+            if scope.owner == root:
+                return f"@.{rest}" if rest else "@"
+            if root in scope.names and not scope.is_class:
+                break
+        if root == "__class__":
+            return f"@.{rest}" if rest else "@"
+        return "" if self.local(root) else chain
+
+    def add(self, chain: str, line: int) -> str:
+        kept = self.outside(chain)
+        if kept:
+            self.refs.setdefault(kept, line)
+        return kept
+
+    # Visiting
+
+    def visit(self, node: ast.AST) -> None:
+        handler = _HANDLERS.get(type(node))
+        if handler is not None:
+            handler(self, node)
+        else:
+            for child in ast.iter_child_nodes(node):
+                self.visit(child)
+
+    def visit_all(self, nodes: list[ast.stmt] | list[ast.expr]) -> None:
+        for node in nodes:
+            self.visit(node)
+
+    def name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self.add(node.id, node.lineno)
+        elif any(node.id in scope.globals for scope in self.scopes):
+            self.writes[node.id] = None
+
+    def attribute(self, node: ast.Attribute) -> None:
+        chain = chain_of(node)
+        if not isinstance(node.ctx, ast.Load):
+            self.write(node)
+        if chain:
+            if chain.startswith("sys.modules") and not self.local("sys"):
+                self.dynamics[Dynamic("module", "", node.lineno)] = None
+            self.add(chain, node.lineno)
+        elif _is_super(node.value):
+            self.refs.setdefault(f"@super.{node.attr}", node.lineno)
+        else:
+            self.visit(node.value)
+
+    def subscript(self, node: ast.Subscript) -> None:
+        if not isinstance(node.ctx, ast.Load):
+            self.write(node)
+        self.launch(node, called=False)
+        value, key = node.value, node.slice
+        literal = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+        if isinstance(value, ast.Call) and chain_of(value.func) in ("globals", "vars") and not value.args and literal:
+            self.refs.setdefault(literal, node.lineno)
+        elif chain_of(value) == "sys.modules" and literal:
+            self.dynamics[Dynamic("import", literal, node.lineno)] = None
+        else:
+            self.visit(value)
+            self.visit(key)
+
+    def write(self, node: ast.AST) -> None:
+        chain = root_of(node)
+        root = chain.partition(".")[0]
+        if not chain:
+            return
+        if any(root in scope.parameters for scope in self.scopes):
+            self.writes["@param"] = None
+            return
+        kept = self.outside(chain)
+        if kept:
+            # ``a.b = v`` changes a as much as a.b
+            self.writes[kept.rpartition(".")[0] if isinstance(node, ast.Attribute) and "." in kept else kept] = None
+
+    def launch(self, node: ast.Subscript, called: bool) -> None:
+        chain = root_of(node.value)
+        kept = self.outside(chain) if chain else ""
+        if kept or called:
+            self.launches.setdefault(LaunchSite(kept, node.lineno, node.col_offset, called))
+
+    def call(self, node: ast.Call) -> None:
+        chain = chain_of(node.func)
+        kept = self.outside(chain) if chain else ""
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        if not self.scopes:
+            self.calls[(kept, tuple(filter(None, map(self._given, _flat(arguments)))))] = None
+        if isinstance(node.func, ast.Subscript):
+            self.launch(node.func, called=True)
+        self._sizes_of_call(node, chain)
+        if kept and self._special(node, kept):
+            return
+        owner, _, method = chain.rpartition(".")
+        if owner and method in MUTATORS:
+            self.write_chain(owner)
+        if _is_super(node):
+            self.refs.setdefault("@super", node.lineno)
+        else:
+            self.visit(node.func)
+        for argument in arguments:
+            self.visit(argument)
+
+    def _given(self, node: ast.expr) -> str:
+        chain = root_of(node)
+        return self.outside(chain) if chain else ""
+
+    def write_chain(self, chain: str) -> None:
+        root = chain.partition(".")[0]
+        if any(root in scope.parameters for scope in self.scopes):
+            self.writes["@param"] = None
+        else:
+            kept = self.outside(chain)
+            if kept:
+                self.writes[kept] = None
+
+    def _special(self, node: ast.Call, chain: str) -> bool:
+        """Look-ups by name; whether the call has been dealt with."""
+        name = chain.rpartition(".")[2]
+        args = node.args
+        if chain in ("getattr", "setattr", "delattr", "hasattr", "vars") and args:
+            what = chain_of(args[0])
+            literal = len(args) > 1 and isinstance(args[1], ast.Constant) and isinstance(args[1].value, str)
+            if chain in ("setattr", "delattr") and root_of(args[0]):
+                self.write_chain(root_of(args[0]))
+            if what and literal:
+                self.add(f"{what}.{args[1].value}", node.lineno)  # type: ignore[attr-defined]
+                for extra in (*args[2:], *(keyword.value for keyword in node.keywords)):
+                    self.visit(extra)
+                return True
+            if what and chain != "hasattr" and self.outside(what):
+                self.dynamics[Dynamic("attribute", self.outside(what), node.lineno)] = None
+        elif chain in ("globals", "vars", "locals") and not args and (chain != "locals" or not self.scopes):
+            self.dynamics[Dynamic("module", "", node.lineno)] = None
+        elif chain in ("eval", "exec"):
+            self.dynamics[Dynamic("code", "", node.lineno)] = None
+        elif name in ("import_module", "__import__") or chain == "pkgutil.resolve_name":
+            target = _import_target(node)
+            self.dynamics[Dynamic("import", target, node.lineno)] = None
+        return False
+
+    def _sizes_of_call(self, node: ast.Call, chain: str) -> None:
+        launching = isinstance(node.func, ast.Subscript)
+        for keyword in node.keywords:
+            if keyword.arg and keyword.arg not in _NO_SIZES and (launching or keyword.arg[:1].isupper()):
+                self._size(keyword.value)
+        last = chain.rpartition(".")[2]
+        if last == "Config":
+            for argument in (*node.args[:1], *(k.value for k in node.keywords if k.arg == "kwargs")):
+                if isinstance(argument, ast.Dict):
+                    for value in argument.values:
+                        self._size(value)
+        elif last in ("min", "max", "minimum", "maximum", "cdiv"):
+            for argument in node.args:
+                self._size(argument)
+
+    def _size(self, node: ast.AST) -> None:
+        value = integer(node)
+        if value is not None and value in _SIZE_RANGE:
+            self.sizes.add(value)
+
+    def compare(self, node: ast.Compare) -> None:
+        for side in (node.left, *node.comparators):
+            self._size(side)
+            self.visit(side)
+
+    def assign(self, node: ast.Assign | ast.AnnAssign) -> None:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if node.value is not None:
+            if any(isinstance(target, ast.Name) and target.id.isupper() for target in targets):
+                for part in _flat([node.value]):
+                    self._size(part)
+            self.visit(node.value)
+        if isinstance(node, ast.AnnAssign):
+            self.visit(node.annotation)
+        self.visit_all(targets)
+
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        arguments = node.args
+        outermost = not self.scopes
+        if not isinstance(node, ast.Lambda):
+            if not outermost:
+                self.visit_all(node.decorator_list)
+            if node.returns is not None:
+                self.visit(node.returns)
+        everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        for argument in (*everything, arguments.vararg, arguments.kwarg):
+            if argument is not None and argument.annotation is not None:
+                self.visit(argument.annotation)
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults = zip(reversed(positional), reversed(arguments.defaults), strict=False)
+        for argument, default in (*defaults, *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)):
+            if default is not None:
+                self.visit(default)
+                if argument.arg[:1].isupper():
+                    self._size(default)
+        body = [node.body] if isinstance(node, ast.Lambda) else node.body
+        binder = _Binder()
+        for statement in body:
+            binder.visit(statement)
+        parameters = {argument.arg for argument in (*everything, arguments.vararg, arguments.kwarg) if argument}
+        scope = _Scope((binder.names | parameters) - binder.globals)
+        scope.globals = binder.globals & self._module_names(node)
+        if outermost:
+            scope.parameters = frozenset(parameters)
+            if self.owner and positional and not isinstance(node, ast.Lambda):
+                scope.owner = positional[0].arg
+                scope.names.discard(positional[0].arg)
+                scope.parameters = frozenset(parameters - {scope.owner})
+        self.scopes.append(scope)
+        for statement in body:
+            self.visit(statement)
+        self.scopes.pop()
+
+    @staticmethod
+    def _module_names(node: ast.AST) -> set[str]:
+        return {name for child in ast.walk(node) if isinstance(child, ast.Global) for name in child.names}
+
+    def class_(self, node: ast.ClassDef) -> None:
+        if self.scopes:
+            self.visit_all(node.decorator_list)
+        self.visit_all(node.bases)
+        for keyword in node.keywords:
+            self.visit(keyword.value)
+        self.scopes.append(_Scope(bound_names(*node.body), is_class=True))
+        self.visit_all(node.body)
+        self.scopes.pop()
+
+    def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
+        names = {
+            child.id
+            for generator in node.generators
+            for child in ast.walk(generator.target)
+            if isinstance(child, ast.Name)
+        }
+        self.visit(node.generators[0].iter)
+        scope = _Scope(names)
+        self.scopes.append(scope)
+        for position, generator in enumerate(node.generators):
+            if position:
+                self.visit(generator.iter)
+            self.visit_all(generator.ifs)
+            self.visit(generator.target)
+        for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
+            self.visit(part)
+        self.scopes.pop()
+
+    def import_(self, node: ast.Import | ast.ImportFrom) -> None:
+        for item in imports_of(node):
+            self.imports[item] = None
+
+    def string(self, node: ast.Constant) -> None:
+        """A literal refers to nothing."""
+
+
+def imports_of(node: ast.Import | ast.ImportFrom) -> list[Import]:
+    """The names that an import statement binds."""
+    if isinstance(node, ast.ImportFrom):
+        module = node.module or ""
+        return [
+            Import("", module, "*", node.level, node.lineno)
+            if alias.name == "*"
+            else Import(alias.asname or alias.name, module, alias.name, node.level, node.lineno)
+            for alias in node.names
+        ]
+    found = []
+    for alias in node.names:
+        if alias.asname:
+            found.append(Import(alias.asname, alias.name, "", 0, node.lineno))
+        else:
+            # ``import a.b`` binds a, and makes a.b available
+            found.append(Import(alias.name.partition(".")[0], alias.name.partition(".")[0], "", 0, node.lineno))
+            if "." in alias.name:
+                found.append(Import(alias.name, alias.name, "", 0, node.lineno))
+    return found
+
+
+def _flat(nodes: list[ast.expr]) -> Iterator[ast.expr]:
+    for node in nodes:
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            yield from _flat(node.elts)
+        elif isinstance(node, ast.Dict):
+            yield from _flat([value for value in node.values if value is not None])
+        elif isinstance(node, ast.Starred):
+            yield from _flat([node.value])
+        else:
+            yield node
+
+
+def _is_super(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+
+
+def _import_target(node: ast.Call) -> str:
+    """The module of an import by name: exact, or the known beginning and ``*``."""
+    if not node.args:
+        return "*"
+    name = node.args[0]
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+        return name.value
+    if isinstance(name, ast.JoinedStr) and name.values and isinstance(name.values[0], ast.Constant):
+        return f"{name.values[0].value}*"
+    if isinstance(name, ast.BinOp) and isinstance(name.left, ast.Constant) and isinstance(name.left.value, str):
+        return f"{name.left.value}*"
+    return "*"
+
+
+_HANDLERS: dict[type[ast.AST], Callable[[_Visitor, ast.AST], None]] = {  # type: ignore[assignment]
+    ast.Name: _Visitor.name,
+    ast.Attribute: _Visitor.attribute,
+    ast.Subscript: _Visitor.subscript,
+    ast.Call: _Visitor.call,
+    ast.Compare: _Visitor.compare,
+    ast.Assign: _Visitor.assign,
+    ast.AnnAssign: _Visitor.assign,
+    ast.ClassDef: _Visitor.class_,
+    ast.Import: _Visitor.import_,
+    ast.ImportFrom: _Visitor.import_,
+    ast.Constant: _Visitor.string,
+    **dict.fromkeys(_FUNCTIONS, _Visitor.function),
+    **dict.fromkeys(_COMPREHENSIONS, _Visitor.comprehension),
+}
