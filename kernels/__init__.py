@@ -1,1 +1,1 @@
-"""The priority-kernel corpus: kernels that production models spend their time in, each declared with kgate."""
+"""The priority-kernel corpus: what production models spend their time in, each kernel declared with kgate."""

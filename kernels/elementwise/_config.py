@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 TILE_ELEMENTS = 2048
-"""Elements of one program's tile: with ELEMENTS_PER_WARP a 16-byte access of a half type per lane, also on 64-lane waves."""
+"""Elements of one program's tile."""
 
 ELEMENTS_PER_WARP = 512
-"""Tile elements that one warp handles: 16 per lane on a 32-lane warp, 8 on a 64-lane one."""
+"""Tile elements that one warp handles: 16 per lane on a 32-lane warp, 8 (16 bytes) on a 64-lane one."""
 
 MAX_WARPS = 8
 """Upper limit on the warps of a program."""

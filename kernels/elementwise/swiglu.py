@@ -2,21 +2,25 @@
 
     y[m, n] = silu(gate[m, n]) * up[m, n]        silu(g) = g / (1 + exp(-g))
 
-**Tiling.** One program per tile of BLOCK_M rows by BLOCK_N columns; programs count along grid axis x only, row tiles
-outermost, because axes y and z end at 65,535. A tile has 1,024 elements: 1 x 1,024 for rows of a model's width, more
-rows where rows are narrow, so that a lane keeps 8 elements (one 16-byte access of a half type, two of float32).
+**Tiling.** One program per tile of BLOCK_M rows by BLOCK_N columns. Programs count along grid axis x only,
+the column tiles of a row one after the other, because axes y and z end at 65,535. A tile has 2,048
+elements: one row by 2,048 at a model's width, more rows where rows are narrow. At four warps a lane
+handles 16 elements (8 on gfx942), which makes every access of an aligned row 16 bytes wide, in half types
+too.
 
-**Memory traffic.** Three tensors pass once: 3 * M * N * itemsize bytes, the least possible. At 2 to 4 bytes for some ten
-flops the kernel is bound by memory on every declared target, and larger tiles gain nothing once every multiprocessor
-has some 32 KiB of loads in flight.
+**Memory traffic.** Three tensors pass once: 3 * M * N * itemsize bytes, the least possible. At about ten
+flops for 6 to 12 bytes the kernel is bound by memory on every declared target, and larger tiles gain
+nothing once each multiprocessor has enough loads in flight.
 
-**Trade-offs.** The tile does not depend on M, so a single token of width 14,336 is spread over only 14 programs; such a
-call is bound by launch latency. Rows that are not a multiple of 16 elements apart (N = 4,097) lose the wide accesses, because
-no row after the first starts on a 16-byte boundary. Both operands may be the halves of one fused projection
-(``gate_up.chunk(2, dim=-1)``): rows have strides of their own. Inner strides other than 1 go to the fallback, where eager
-torch is no slower.
+**Trade-offs.** The tile does not depend on M, so a single token of width 14,336 is spread over only 7
+programs; such a call is bound by launch latency. A width just above a multiple of the tile wastes most of
+a program: 768 columns pad to 1,024. Rows whose distance is not a multiple of 16 elements (N = 4,097) lose
+the wide accesses, because only some of them start on a 16-byte boundary. Both operands may be halves of
+one fused projection (``gate_up.chunk(2, dim=-1)``), since rows have strides of their own; inner strides
+other than 1 are the fallback's, where eager torch is no slower.
 
-**Numerics.** Computed in float32, rounded once on the store; eager torch rounds silu(gate) to the half type before the product.
+**Numerics.** Computed in float32 and rounded once, on the store. Eager torch in a half type rounds
+silu(gate) before the product as well.
 """
 
 from __future__ import annotations
@@ -90,7 +94,10 @@ def _swiglu_kernel(
     ),
 )
 def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """``silu(gate) * up`` for gate and up [M, N] with contiguous columns; returns a contiguous [M, N] of their dtype."""
+    """``silu(gate) * up`` for gate and up [M, N], whose columns are contiguous.
+
+    Returns a contiguous [M, N] of their dtype.
+    """
     n_rows, n_cols = gate.shape
     y = torch.empty((n_rows, n_cols), dtype=gate.dtype, device=gate.device)
     if n_rows == 0:  # a grid of no programs is an invalid launch

@@ -12,7 +12,7 @@ INPUT_PRECISION = "tf32"
 
 
 def _tile(m: int, n: int, k: int, *, stages: int, warps: int) -> triton.Config:
-    """A configuration: m x n of the output per program, k at a time, ``stages`` tiles of the operands in flight."""
+    """A configuration: m x n of the output per program, k at a time, ``stages`` steps in flight."""
     return triton.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k}, num_stages=stages, num_warps=warps)
 
 
@@ -24,7 +24,7 @@ CONFIGS = [
     # Half types on gfx942, float32 on sm_80, and the largest tile for operands that are not aligned.
     _tile(128, 128, 32, stages=3, warps=8),
     # Few output tiles, or float32 on gfx942: at most 48 KiB, so that one configuration fits everywhere.
-    _tile(64, 128, 32, stages=2, warps=4),
+    _tile(64, 128, 32, stages=2, warps=8),
     # A handful of rows: decoding.
     _tile(16, 64, 64, stages=4, warps=4),
 ]

@@ -2,24 +2,34 @@
 
     c[m, n] = sum_k a[m, k] * b[k, n]
 
-**Tiling.** A program computes BLOCK_M x BLOCK_N of c and walks K in steps of BLOCK_K through a software pipeline of num_stages
-tiles in shared memory. The product runs on tensor cores: mma on sm_80, wgmma on sm_90, tcgen05 on sm_100, mfma on gfx942. Tile
-shapes come from autotuning over CONFIGS, less those whose tiles exceed the device's shared memory.
+**Tiling.** A program computes BLOCK_M x BLOCK_N of c and walks K in steps of BLOCK_K, through a software
+pipeline of num_stages tiles in shared memory. Products run on tensor cores: mma on sm_80, wgmma on sm_90,
+tcgen05 on sm_100 (mma for tiles of 16 rows), mfma on gfx942. Tile shapes are tuned over CONFIGS, less
+those that do not fit the device's shared memory and those that would spill for operands that are not
+aligned.
 
-**Order.** Programs count along grid axis x. Within GROUP_M row tiles the row index runs fastest, so that the programs in flight share
-GROUP_M rows of a and few columns of b. In plain row-major order each would hold all of b's columns.
+**Order.** Programs count along grid axis x. Within a group of GROUP_M row tiles the row runs fastest, so
+that the programs in flight share GROUP_M row panels of a and few column panels of b, and both stay in L2.
 
-**Memory traffic.** Least possible: (M*K + K*N + M*N) * itemsize. Requested: a is read ceil(N / BLOCK_N) times and b ceil(M / BLOCK_M)
-times, at 128 x 256 tiles (K/128 + K/256) loads per output; the grouping leaves all but a small factor of it to L2.
+**Memory traffic.** Least possible: (M*K + K*N + M*N) * itemsize. Requested from L2: a once per column tile
+and b once per row tile, which at 128 x 256 is K/128 + K/256 operand elements per element of c. Grouping
+keeps what reaches memory near the least for problems whose panels fit L2.
 
-**Trade-offs.** Any strides are taken, so that ``linear.weight.T`` needs no copy; 16-byte copies need one stride of one
-and the other a multiple of 16 elements. K is masked only where BLOCK_K does not divide it (EVEN_K), at the cost of a second
-binary. Tuning runs once per (M, N, K) and layout: a server whose batch changes at every step should pad M to a few sizes. There is no
-split along K: with few output tiles and a long K most multiprocessors idle. Operands are loaded through pointers, not TMA
-descriptors, which would demand 16-byte strides of every caller and leave some of sm_90's throughput unused without them.
+**Trade-offs.** Strides are free, so ``linear.weight.T`` needs no copy; 16-byte copies need one unit stride
+per operand and a multiple of 16 elements for the other. In float32, wgmma and tcgen05 read both operands
+along K, so a row-major b is copied 4 bytes at a time there. K is masked only where BLOCK_K does not divide
+it (EVEN_K), which is a second binary. Tuning runs once per (M, N, K) and layout: a server whose batch
+changes with every step should pad M to a few sizes. There is no split along K, so few output tiles with a
+long K leave multiprocessors idle. Operands come through pointers and cp.async, not TMA descriptors: those
+demand strides of 16 bytes of every caller, and in exchange would free registers and issue slots on sm_90
+and later.
 
-**Numerics.** float32 accumulator throughout, one rounding on the store. Half types multiply exactly; float32 operands are rounded to tf32
-(10 mantissa bits, relative error up to 2^-11 each), which is what torch does under ``allow_tf32``.
+**Offsets.** A tile begins at a 64-bit offset; inside it offsets are 32-bit, in half the registers. That is
+what limits strides to 2^22 elements: 255 columns and 63 steps of K, at most, stay below 2^31.
+
+**Numerics.** float32 accumulator throughout and one rounding, on the store. Products of half types are
+exact. float32 operands are rounded to tf32 (10 bits of mantissa, relative error up to 2^-11 each), as
+torch does under ``allow_tf32``; the fallback does not unless torch is told to.
 """
 
 from __future__ import annotations
@@ -63,7 +73,7 @@ def _step_elements(config: triton.Config) -> int:
 
 
 def _is_aligned(named_args: dict[str, Any]) -> bool:
-    """Whether both operands can be copied 16 bytes at a time: one unit stride each, all else a multiple of 16."""
+    """Whether operands can be copied 16 bytes at a time: unit strides, and all else a multiple of 16."""
     strides = [named_args[name] for name in ("stride_am", "stride_ak", "stride_bk", "stride_bn")]
     sizes = [named_args[name] for name in ("N", "K")]
     return all(value == 1 or value % 16 == 0 for value in strides) and all(size % 16 == 0 for size in sizes)
@@ -71,7 +81,7 @@ def _is_aligned(named_args: dict[str, Any]) -> bool:
 
 @triton.jit
 def _grouped_tile(pid, row_tiles, column_tiles, GROUP_M: tl.constexpr):
-    """Row and column of the pid-th tile, where GROUP_M row tiles are finished before the next group begins."""
+    """Row and column of the pid-th tile; GROUP_M row tiles are finished before the next group begins."""
     tiles_per_group = GROUP_M * column_tiles
     first_row = (pid // tiles_per_group) * GROUP_M
     rows_in_group = min(row_tiles - first_row, GROUP_M)
@@ -105,7 +115,7 @@ def _matmul_kernel(
     BLOCK_K: tl.constexpr,
     EVEN_K: tl.constexpr,
 ):
-    """One BLOCK_M x BLOCK_N tile of c, which has contiguous columns; all strides in elements, at most 2^22."""
+    """One BLOCK_M x BLOCK_N tile of c, whose columns are contiguous; strides in elements, at most 2^22."""
     pid_m, pid_n = _grouped_tile(tl.program_id(0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
     first_row = pid_m * BLOCK_M
     first_col = pid_n * BLOCK_N
@@ -115,8 +125,8 @@ def _matmul_kernel(
     row_mask = rows < M - first_row
     col_mask = cols < N - first_col
 
-    # Where a tile begins may lie past 2^31 elements and is a 64-bit scalar. Inside a tile 32 bits are enough for strides up
-    # to 2^22 (the envelope), and take half the registers where every element has an address of its own.
+    # A tile may begin past 2^31 elements: that offset is a 64-bit scalar. Inside a tile 32 bits are enough
+    # for strides up to 2^22 (the envelope), and take half the registers where every element has an address.
     a_ptr += first_row.to(tl.int64) * stride_am
     b_ptr += first_col.to(tl.int64) * stride_bn
     c_ptr += first_row.to(tl.int64) * stride_cm + first_col
@@ -146,7 +156,7 @@ def _matmul_kernel(
     envelope=Envelope(
         inputs={"a": Tensor("M K", "T"), "b": Tensor("K N", "T")},
         outputs={
-            "c": Tensor("M N", "T", layout="contiguous", numerics=Numerics(reduce="K", acc="float32")),
+            "c": Tensor("M N", "T", layout="contiguous", numerics=Numerics(reduce="K", acc="tf32")),
         },
         dtypes={"T": ("float16", "bfloat16", "float32")},
         dims={"M": Dim(0, 2**20), "N": Dim(0, 2**20), "K": Dim(0, 2**20)},
@@ -160,31 +170,57 @@ def _matmul_kernel(
     ),
     workloads=(
         Workload(
-            M=4096, N=4096, K=4096, T="bfloat16", layouts={"b": "transposed"},
+            M=4096,
+            N=4096,
+            K=4096,
+            T="bfloat16",
+            layouts={"b": "transposed"},
             source="Llama-3-8B: query projection, 4,096 tokens",
         ),
         Workload(
-            M=8192, N=28672, K=8192, T="bfloat16", layouts={"b": "transposed"},
+            M=8192,
+            N=28672,
+            K=8192,
+            T="bfloat16",
+            layouts={"b": "transposed"},
             source="Llama-3-70B: gate projection, 8,192 tokens",
         ),
         Workload(
-            M=16, N=4096, K=14336, T="bfloat16", layouts={"b": "transposed"},
+            M=16,
+            N=4096,
+            K=14336,
+            T="bfloat16",
+            layouts={"b": "transposed"},
             source="Mixtral-8x7B: one expert's down projection, decode, 16 tokens",
         ),
         Workload(
-            M=64, N=152064, K=3584, T="bfloat16", layouts={"b": "transposed"},
+            M=64,
+            N=152064,
+            K=3584,
+            T="bfloat16",
+            layouts={"b": "transposed"},
             source="Qwen2.5-7B: logits of 64 sequences",
         ),
         Workload(M=1024, N=768, K=3072, T="float16", source="GPT-2: down projection (weights as [in, out])"),
         Workload(
-            M=1024, N=50257, K=768, T="float16", layouts={"b": "transposed"},
+            M=1024,
+            N=50257,
+            K=768,
+            T="float16",
+            layouts={"b": "transposed"},
             source="GPT-2: logits of 1,024 tokens; columns not a multiple of 16",
         ),
         Workload(
-            M=4096, N=4096, K=4096, T="float32", layouts={"b": "transposed"},
+            M=4096,
+            N=4096,
+            K=4096,
+            T="float32",
+            layouts={"b": "transposed"},
             source="Llama-3-8B: query projection in tf32",
         ),
-        Workload(M=511, N=4097, K=1023, T="bfloat16", source="awkward: nothing aligned, a tail on every axis"),
+        Workload(
+            M=511, N=4097, K=1023, T="bfloat16", source="awkward: nothing aligned, a tail on every axis"
+        ),
     ),
 )
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

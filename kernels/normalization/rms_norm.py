@@ -1,20 +1,23 @@
 """RMSNorm: rows scaled to a root mean square of one, then by a weight per column. There is no bias.
 
-    y[m, n] = x[m, n] / sqrt(mean_n(x[m, :]^2) + eps) * weight[n]
+    y[m, n] = x[m, n] / sqrt(mean(x[m, :]^2) + eps) * weight[n]
 
-**Tiling.** A program holds whole rows in registers, padded to a power of two, so that x is read once. Rows narrower than 1,024 columns
-(the per-head norm of queries and keys has 128) share a program. Warps grow with the tile: 16 elements per lane, from 8,192
-columns on 16 warps, and 32 per lane at the widest.
+**Tiling.** A program holds whole rows in registers, padded to a power of two, so that x is read once. Rows
+narrower than 1,024 columns (the per-head norm of queries and keys has 128) share a program. Warps grow
+with the tile: 16 elements per lane until 16 warps are reached at 8,192 columns, and 32 per lane at the
+widest.
 
-**Memory traffic.** One read and one write of x, 2 * M * N * itemsize, which is the least possible; the weight
-(N * itemsize) is read by every program, from L2 after the first.
+**Memory traffic.** One read and one write of x, 2 * M * N * itemsize, which is the least possible; the
+weight (N * itemsize) is read by every program, from L2 after the first.
 
-**Trade-offs.** Rows end at 16,384 columns (the widest hidden size in use, Llama-3-405B's), where a lane holds 32 float32 values; a wider row
-would need a second walk and is served by the fallback. One program per row and no persistent loop: the weight's load is
-exposed to L2 latency each time, in exchange for a tail of at most one wave. N = 4,097 pads to 8,192 and reads no row aligned.
+**Trade-offs.** Rows end at 16,384 columns, the width of Llama-3-405B, where a lane holds 32 float32
+values; wider ones would need a second walk and are the fallback's. One program per tile and no persistent
+loop: each pays for the weight's way from L2, and in exchange the last wave is short. N = 4,097 pads to
+8,192, and only some of its rows start on a 16-byte boundary, so that all of its accesses are narrow.
 
-**Numerics.** Statistics and product in float32, one rounding on the store; some model code rounds x / rms to the half type
-before multiplying by the weight, which loses a bit. Squares leave float32 for |x| above 1.8e19, as they do in eager torch.
+**Numerics.** Statistics and products in float32 and one rounding, on the store; some model code rounds x /
+rms to the half type before the weight, which loses a bit. Squares leave float32 where |x| exceeds 1.8e19,
+as they do in eager torch: such a row comes out as zeros.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ def _rms_norm_kernel(
 
     # A row may begin past 2^31 elements: the product with the stride needs 64 bits, the column does not.
     rows = rows.to(tl.int64)[:, None]
-    x = tl.load(x_ptr + rows * x_row_stride + cols, mask=mask, other=0.0).to(tl.float32)
+    x = tl.load(x_ptr + rows * x_row_stride + cols, mask=mask, other=0.0)
     y = x * tl.rsqrt(_row_mean_square(x, n_cols) + eps)[:, None]
     if HAS_WEIGHT:
         weight = tl.load(weight_ptr + cols, mask=cols < n_cols, other=0.0).to(tl.float32)
@@ -88,14 +91,17 @@ def _rms_norm_kernel(
         Workload(M=8192, N=8192, T="bfloat16", source="Llama-3-70B: prefill of 8,192 tokens"),
         Workload(M=64, N=3584, T="bfloat16", source="Qwen2.5-7B: decode, batch of 64"),
         Workload(M=131072, N=128, T="bfloat16", source="Qwen3-8B: query norm, 4,096 tokens x 32 heads"),
-        Workload(M=2048, N=16384, T="bfloat16", source="Llama-3-405B: prefill of 2,048 tokens; the widest row"),
+        Workload(M=2048, N=16384, T="bfloat16", source="Llama-3-405B: prefill of 2,048; the widest row"),
         Workload(M=1, N=4096, T="float16", source="Llama-3-8B: decode, one sequence"),
         Workload(M=4096, N=4096, T="float32", source="Llama-3-8B: full-precision evaluation"),
         Workload(M=511, N=4097, T="bfloat16", source="awkward: no row after the first is aligned"),
     ),
 )
 def rms_norm(x: torch.Tensor, weight: torch.Tensor | None = None, eps: float = 1e-6) -> torch.Tensor:
-    """RMSNorm of the rows of x [M, N] with contiguous columns, weight [N] or None; returns a contiguous [M, N]."""
+    """RMSNorm of the rows of x [M, N], whose columns are contiguous, with weight [N] or None for ones.
+
+    Returns a contiguous [M, N] of x's dtype.
+    """
     n_rows, n_cols = x.shape
     y = torch.empty((n_rows, n_cols), dtype=x.dtype, device=x.device)
     if n_rows == 0:  # a grid of no programs is an invalid launch

@@ -1,26 +1,31 @@
 """Softmax along rows: attention probabilities, router gates, and the logits of a vocabulary.
 
-    y[m, n] = exp(x[m, n] - max_n x[m, :]) / sum_n exp(x[m, :] - max_n x[m, :])
+    y[m, n] = exp(x[m, n] - max(x[m, :])) / sum(exp(x[m, :] - max(x[m, :])))
 
 **Tiling.** Two kernels, chosen by the row's width N on the host.
 
-* Up to ONE_PASS_COLUMNS (16,384) a program holds whole rows in registers, padded to a power of two. Rows narrower than
-  1,024 share a program, so that a router's 8 or 128 columns do not leave a warp idle. Warps grow with the tile: 16 elements per lane,
-  from 8,192 columns on 16 warps, and 32 per lane at the widest.
-* Wider rows are walked twice in tiles of LOOP_COLUMNS (8,192). The first walk keeps a running maximum and a running sum *per lane*
-  and reduces across lanes once, after the loop; a reduction per tile would put two barriers into every trip. The price is a
-  second exponential per element, which hides behind the loads.
+* Up to ONE_PASS_COLUMNS (16,384) a program holds whole rows in registers, padded to a power of two. Rows
+  narrower than 1,024 share a program, so that a router's 8 or 128 columns do not leave a warp idle. Warps
+  grow with the tile: 16 elements per lane until 16 warps are reached at 8,192 columns, and 32 per lane at
+  the widest.
+* Wider rows are walked twice in tiles of LOOP_COLUMNS (8,192). The first walk keeps a running maximum and
+  a running sum *per lane* and reduces across lanes once, after the loop; a reduction per tile would put
+  barriers into every trip. The price is a second exponential per element, which hides behind the loads.
 
-**Memory traffic.** Least possible: one read and one write, 2 * M * N * itemsize. One pass meets it. The wide path reads twice; the
-second read of a row (128 KiB of bfloat16 at 65,536 columns) comes from L2 as long as the rows in flight fit there,
-so that the first load asks to be kept and the second to be dropped.
+**Memory traffic.** Least possible: one read and one write, 2 * M * N * itemsize. One pass meets it. The
+wide path reads twice, half as much again; the second read of a row (128 KiB of bfloat16 at 65,536 columns)
+comes from L2 as long as the rows in flight fit there, which is why the first load asks to be kept and the
+second does not.
 
-**Trade-offs.** At 16,384 columns a lane holds 32 float32 values and their exponentials; a one-pass tile of 32,768 would need 32 warps,
-which wave64 hardware cannot launch, or spill with fewer. Just past the threshold (N = 16,385) the padded work is 24,576 columns:
-half as much again. One program per row leaves most multiprocessors idle for M below their number.
+**Trade-offs.** A one-pass tile of 32,768 columns would need 32 warps, which 64-lane hardware cannot
+launch, or spill with fewer. Just past the threshold (N = 16,385) the second walk's reads come back and
+three tiles cover what two nearly did. One row per program leaves multiprocessors idle where M is below
+their number (sampling). Rows of 8 columns are read in pieces: their stride is no multiple of 16 elements,
+which is all that is known of it.
 
-**Numerics.** Statistics in float32 and a single rounding on the store. A row of -inf gives NaN, NaN and +inf make their
-row NaN, as in torch. A lane that has seen nothing but -inf keeps a sum of zero instead of exp(-inf + inf).
+**Numerics.** Statistics in float32 and a single rounding, on the store. As in torch, a row of -inf gives
+NaN, and a NaN or +inf makes its whole row NaN. A lane that has seen nothing but -inf must keep a sum of
+zero, where exp(-inf + inf) would be NaN: hence ``_finite_or_zero``.
 """
 
 from __future__ import annotations
@@ -122,19 +127,22 @@ def _softmax_loop_kernel(x_ptr, y_ptr, x_row_stride, y_row_stride, n_cols, BLOCK
         targets=("cuda:sm_80+", "hip:gfx942"),
     ),
     workloads=(
-        Workload(M=131072, N=4096, T="bfloat16", source="Llama-3-8B: 32 heads, 4,096 x 4,096 attention scores"),
+        Workload(M=131072, N=4096, T="bfloat16", source="Llama-3-8B: 32 heads, 4,096 x 4,096 scores"),
         Workload(M=4096, N=128, T="bfloat16", source="Qwen3-30B-A3B: router over 128 experts, 4,096 tokens"),
         Workload(M=4096, N=8, T="float32", source="Mixtral-8x7B: router over 8 experts, 4,096 tokens"),
-        Workload(M=1024, N=16384, T="float16", source="Llama-3-8B: attention scores of 16,384 keys; one-pass limit"),
+        Workload(M=1024, N=16384, T="float16", source="Llama-3-8B: scores of 16,384 keys; one-pass limit"),
         Workload(M=1024, N=16385, T="float16", source="awkward: one column past the one-pass limit"),
         Workload(M=64, N=32000, T="float32", source="Llama-2, Mixtral: sampling, vocabulary of 32,000"),
-        Workload(M=65536, N=50257, T="bfloat16", source="GPT-2: logits of 64 x 1,024 tokens, past 2^31 elements"),
+        Workload(M=65536, N=50257, T="bfloat16", source="GPT-2: logits, 64 x 1,024 tokens; past 2^31"),
         Workload(M=512, N=65536, T="bfloat16", source="RWKV-World: vocabulary of 65,536; the widest row"),
         Workload(M=511, N=4097, T="bfloat16", source="awkward: no row after the first is aligned"),
     ),
 )
 def softmax(x: torch.Tensor) -> torch.Tensor:
-    """Softmax along the rows of x [M, N] with contiguous columns; returns a contiguous [M, N] of its dtype."""
+    """Softmax along the rows of x [M, N], whose columns are contiguous.
+
+    Returns a contiguous [M, N] of its dtype.
+    """
     n_rows, n_cols = x.shape
     y = torch.empty((n_rows, n_cols), dtype=x.dtype, device=x.device)
     if n_rows == 0:  # a grid of no programs is an invalid launch

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kgate.cases import edges, outside
 from kgate.cases.layouts import FAR, LAYOUTS
-from kgate.cases.records import Case
+from kgate.cases.records import FALLBACK, KERNEL, Case
 from kgate.cases.scaling import scale
 from kgate.cases.space import Space
 from kgate.contract.dtypes import is_floating
@@ -78,8 +79,15 @@ def _given(space: Space, workload: Any) -> _Given:
 def _workloads(space: Space) -> Iterator[Case]:
     for workload in space.workloads:
         given = _given(space, workload)
-        purpose = given.source or "a declared workload"
-        yield space.case(given.dims, **given.attributes, origin=WORKLOAD, purpose=purpose)
+        reasons = space.broken(space.draft(given.dims, **given.attributes))
+        yield space.case(
+            given.dims,
+            **given.attributes,
+            origin=WORKLOAD,
+            purpose=given.source or "a declared workload",
+            expect=FALLBACK if reasons else KERNEL,
+            reason=reasons[0] if reasons else "",
+        )
 
 
 def _scaled(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
@@ -108,14 +116,16 @@ def _interleaved(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
 
 
 def _tail(space: Space, blocks: tuple[int, ...], **attributes: Any) -> dict[str, int]:
-    """Sizes that are no multiple of anything where the envelope allows it, in every dim that has tiles."""
+    """Sizes that are no multiple of a block wherever the envelope allows it."""
     block = edges.tile(blocks)
-    wanted = dict(space.default_dims)
+    wanted = space.fit({}, **attributes) or space.default_dims
     for name in space.dims:
-        size = 3 if name in space.outer else block + 3
-        tried = {**wanted, name: size}
-        if space.affordable(tried) and not space.broken(space.draft(tried, **attributes)):
-            wanted = tried
+        sizes = (3,) if name in space.outer else range(block + 3, block + 20)
+        for size in sizes:
+            tried = {**wanted, name: size}
+            if space.affordable(tried) and not space.broken(space.draft(tried, **attributes)):
+                wanted = tried
+                break
     return wanted
 
 
@@ -165,10 +175,21 @@ def _sizes(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
 
 def _edges_of(space: Space, name: str, blocks: tuple[int, ...]) -> Iterator[Case]:
     for size, why in edges.sizes(space, name, blocks):
-        dims = edges.nearest(space, name, size)
+        dims, layouts = edges.nearest(space, name, size), {}
+        if dims is not None and dims[name] != size:
+            padded = _padded(space, {name: size})
+            dims, layouts = padded if padded is not None else (dims, {})
         if dims is not None:
             near = "" if dims[name] == size else f" (nearest size that is allowed to {size})"
-            yield space.case(dims, purpose=f"{name} = {dims[name]}: {why}{near}")
+            yield space.case(dims, layouts=layouts, purpose=f"{name} = {dims[name]}: {why}{near}")
+
+
+def _padded(space: Space, fixed: dict[str, int]) -> tuple[dict[str, int], dict[str, str]] | None:
+    """Sizes, and rows padded to a round stride, for an envelope that asks something of strides."""
+    asked = {name for condition in space.envelope.conditions for name in condition.tensors()}
+    layouts = {name: "padded" for name, item in space.tensors.items() if name in asked and item.rank >= 2}
+    dims = space.fit(fixed, layouts=layouts) if layouts else None
+    return None if dims is None else (dims, layouts)
 
 
 def _layouts(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
@@ -203,13 +224,11 @@ def _far(space: Space) -> Iterator[Case]:
 
 
 def _can_be_huge(space: Space, item: Any) -> bool:
-    """Whether the envelope admits this tensor with more than 2**31 elements."""
-    largest = {name: dim.hi for name, dim in space.dims.items()}
+    """Whether the envelope admits this tensor with more than 2**31 elements, the other sizes being as small as can be."""
+    own = {name for axis in item.axes for name in axis.names()}
+    sizes = {name: dim.hi if name in own else dim.lo for name, dim in space.dims.items()}
     try:
-        count = 1
-        for size in space.shape_of(item, largest, space.default_choices):
-            count *= size
-    except (ValueError, ZeroDivisionError):
+        count = math.prod(space.shape_of(item, sizes, space.default_choices))
+    except (ValueError, ZeroDivisionError, KeyError):
         return False
-    return count > _INT32 and not space.broken(space.draft(largest))
-
+    return count > _INT32 and not space.broken(space.draft(sizes))

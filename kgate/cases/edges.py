@@ -9,10 +9,18 @@ from kgate.cases.space import Space
 _ASSUMED = (64, 128)
 _PRIMES = (67, 131, 257, 31, 13, 7)
 _SEARCH = 64
+_MOST_PROGRAMS = 300
+"""Batch-like dims go no further: a CPU takes about a millisecond for each program."""
 
 
 def sizes(space: Space, name: str, block_sizes: Sequence[int]) -> Iterator[tuple[int, str]]:
     """Sizes worth trying for one dim and why, the most telling first; some may lie outside the envelope."""
+    for size, why in _all_sizes(space, name, block_sizes):
+        if name not in space.outer or size <= _MOST_PROGRAMS:
+            yield size, why
+
+
+def _all_sizes(space: Space, name: str, block_sizes: Sequence[int]) -> Iterator[tuple[int, str]]:
     dim = space.dims[name]
     blocks = _blocks(block_sizes)
     first = blocks[:1]

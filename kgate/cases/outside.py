@@ -74,7 +74,7 @@ def _layouts(space: Space) -> Iterator[Case]:
 
 
 def _conditions(space: Space) -> Iterator[Case]:
-    for number, condition in enumerate(space.conditions):
+    for number, condition in enumerate(space.envelope.conditions):
         found = _violating(space, number)
         if found is not None:
             dims, layouts = found
@@ -83,7 +83,7 @@ def _conditions(space: Space) -> Iterator[Case]:
 
 def _violating(space: Space, number: int) -> tuple[dict[str, int], dict[str, str]] | None:
     """Sizes, or one input's layout, for which this condition alone is false."""
-    condition = space.conditions[number]
+    condition = space.envelope.conditions[number]
     for name in sorted(condition.names() & set(space.dims)):
         for size in _TRIED:
             if space.dims[name].lo <= size <= space.dims[name].hi:
@@ -103,8 +103,7 @@ def _breaks(space: Space, number: int, dims: Mapping[str, int], layouts: Mapping
     draft = space.draft(dims, layouts=layouts)
     if not space.affordable(dims) or space.broken(draft) != ["where"]:
         return False
-    known, facts = {**draft.dims, **draft.choices}, space.facts(draft)
-    return [c.holds(known, facts) for c in space.conditions].index(False) == number
+    return space.conditions_broken(draft)[0] == str(space.envelope.conditions[number])
 
 
 def _choices(space: Space) -> Iterator[Case]:

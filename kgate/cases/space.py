@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from kgate.cases.layouts import CONTIGUOUS, LAYOUTS, Geometry, geometry
 from kgate.cases.records import Case
 from kgate.contract.dtypes import DTYPES, is_floating
-from kgate.contract.layouts import LAYOUTS as PROMISES
+from kgate.contract.reasons import TensorFacts
 from kgate.contract.vocabulary import Choice, Dim, Ignore, ListOf, Offsets, Scalar, Tensor
-from kgate.contract.where import Expr, parse
 
 MOST_ELEMENTS = 2**17
 """Elements of the largest tensor that a case for the interpreter may have."""
@@ -21,16 +20,6 @@ MOST_WORK = 2**22
 """Product of all dims that a case for the interpreter may have."""
 _INNER, _OUTER = 64, 4
 _TRIES = 4000
-
-
-@dataclass(frozen=True)
-class TensorFacts:
-    """What a where-expression may ask of one tensor of a case."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: str
-    align: int
 
 
 class Space:
@@ -46,7 +35,6 @@ class Space:
         self.inputs: dict[str, Any] = dict(self.envelope.inputs)
         self.dims: dict[str, Dim] = dict(self.envelope.dims)
         self.dtypes: dict[str, tuple[str, ...]] = {k: tuple(v) for k, v in self.envelope.dtypes.items()}
-        self.conditions: tuple[Expr, ...] = tuple(parse(text) for text in self.envelope.where)
 
     # ---- what there is
 
@@ -75,14 +63,27 @@ class Space:
         return tuple(name for name in self.tensors if self.inputs[name].optional)
 
     @cached_property
-    def _shaped(self) -> tuple[Any, ...]:
+    def _outputs(self) -> tuple[Any, ...]:
         outputs = [item for item in self.envelope.outputs.values() if not isinstance(item, Ignore)]
-        return (*self.tensors.values(), *(o.element if isinstance(o, ListOf) else o for o in outputs))
+        return tuple(item.element if isinstance(item, ListOf) else item for item in outputs)
+
+    @cached_property
+    def _shaped(self) -> tuple[Any, ...]:
+        return (*self.tensors.values(), *self._outputs)
 
     @cached_property
     def outer(self) -> frozenset[str]:
-        """Dims that are never part of a last axis: batch-like ones, which cost programs and little else."""
+        """Batch-like dims, which cost programs and little else.
+
+        They are in no last axis, and every matrix that has an output's last axis has them too: a matrix without them
+        means that the kernel tiles them, as a matmul does its rows.
+        """
         inner = {name for item in self._shaped if item.axes for name in item.axes[-1].names()}
+        columns = {name for item in self._outputs if item.axes for name in item.axes[-1].names()}
+        for item in self.tensors.values():
+            names = {name for axis in item.axes for name in axis.names()}
+            if item.rank >= 2 and names & columns:
+                inner |= set(self.dims) - names - columns
         return frozenset(self.dims) - inner
 
     def widest(self, variable: str) -> str:
@@ -127,8 +128,10 @@ class Space:
 
     @cached_property
     def default_choices(self) -> dict[str, Any]:
-        """The first value of every choice."""
-        return {name: values[0] for name, values in self.choices.items()}
+        """The first value of every choice, and a value for every whole number that a shape depends on."""
+        used = {name for item in self._shaped for axis in item.axes for name in axis.names()}
+        numbers = {name: accepted(item) for name, item in self.scalars.items() if item.kind == "int" and name in used}
+        return {**{name: values[0] for name, values in self.choices.items()}, **numbers}
 
     @cached_property
     def default_dtypes(self) -> dict[str, str]:
@@ -205,46 +208,40 @@ class Space:
         shape = self.shape_of(self.tensors[name], case.dims, case.choices)
         return geometry(case.layouts.get(name, CONTIGUOUS), shape)
 
-    def facts(self, case: Case) -> dict[str, TensorFacts | None]:
-        """What is known of every tensor input of a case; None for one that is left out."""
-        found: dict[str, TensorFacts | None] = {}
-        for name, item in self.tensors.items():
-            if name in case.absent:
-                found[name] = None
-                continue
-            place, dtype = self.geometry(name, case), self.dtype_of(item, case.dtypes)
-            shape = self.shape_of(item, case.dims, case.choices)
-            found[name] = TensorFacts(shape, place.strides, dtype, _alignment(place.offset * DTYPES.get(dtype, 1)))
-        return found
+    def facts(self, case: Case) -> dict[str, Any]:
+        """What the envelope may ask of every input of a case, as ``Envelope.reasons`` takes it.
+
+        Raises ``ValueError`` where a tensor cannot have that shape or layout.
+        """
+        return {name: self._fact(name, item, case) for name, item in self.inputs.items()}
+
+    def _fact(self, name: str, item: Any, case: Case) -> Any:
+        if name in case.absent:
+            return None
+        if name not in self.tensors:
+            return case.choices[name] if name in case.choices else accepted(item)
+        tensor, place = self.tensors[name], self.geometry(name, case)
+        dtype = self.dtype_of(tensor, case.dtypes)
+        shape = self.shape_of(tensor, case.dims, case.choices)
+        align = _alignment(place.offset * DTYPES.get(dtype, 1))
+        fact = TensorFacts(shape, dtype, place.strides, align=align)
+        return [fact] * self.length(item, case) if isinstance(item, ListOf) else fact
+
+    def length(self, item: ListOf, case: Case) -> int:
+        """How many tensors a list has."""
+        return item.axis.evaluate({**case.dims, **self.default_choices, **case.choices})
 
     def broken(self, case: Case) -> list[str]:
-        """Codes of the reasons why the kernel must not serve a case, in the order of the envelope; empty inside."""
-        return list(dict.fromkeys(self._broken(case)))
-
-    def _broken(self, case: Case) -> Iterator[str]:
+        """Codes of the reasons why the kernel must not serve a case, each once; empty inside the envelope."""
         try:
             facts = self.facts(case)
-        except (ValueError, ZeroDivisionError):
-            yield "shape-mismatch"
-            return
-        for name, item in self.tensors.items():
-            fact = facts[name]
-            if fact is None:
-                if not self.inputs[name].optional:
-                    yield "missing"
-            elif not PROMISES[item.layout].holds(fact.shape, fact.strides):
-                yield "layout"
-        if any(case.dtypes[name] not in allowed for name, allowed in self.dtypes.items()):
-            yield "dtype-unsupported"
-        if any(not dim.lo <= case.dims[name] <= dim.hi for name, dim in self.dims.items()):
-            yield "dim-range"
-        for name, value in case.choices.items():
-            item = self.inputs.get(name)
-            if isinstance(item, (Choice, Scalar)) and not item.accepts(value):
-                yield "choice"
-        known = {**case.dims, **case.choices}
-        if any(not condition.holds(known, facts) for condition in self.conditions):
-            yield "where"
+        except (ValueError, ZeroDivisionError, KeyError):
+            return ["shape-mismatch"]
+        return list(dict.fromkeys(reason.code for reason in self.envelope.reasons(facts)))
+
+    def conditions_broken(self, case: Case) -> list[str]:
+        """The conditions of ``where`` that do not hold, as text."""
+        return [reason.name for reason in self.envelope.reasons(self.facts(case)) if reason.code == "where"]
 
     def admits(self, name: str, layout: str, case: Case) -> bool:
         """Whether ``case`` with one input laid out differently is still inside the envelope, and different."""
@@ -263,6 +260,16 @@ class Space:
             choices=case.choices,
             absent=case.absent,
         )
+
+
+def accepted(scalar: Scalar) -> Any:
+    """A value within a scalar's promise."""
+    if scalar.kind == "bool":
+        return False
+    ends = [end for end in (scalar.lo, scalar.hi) if end is not None]
+    if scalar.kind == "int":
+        return int(ends[0]) if ends else 1
+    return sum(ends) / len(ends) if ends else 0.5
 
 
 def _alignment(offset: int) -> int:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 class Envelope(Record):
     """What a kernel supports. Raises DeclarationError, which carries every mistake that was found."""
 
-    __slots__ = ("inputs", "outputs", "dtypes", "dims", "where", "targets", "_conditions", "_plan")
+    __slots__ = ("_conditions", "_plan", "dims", "dtypes", "inputs", "outputs", "targets", "where")
     inputs: dict[str, Input]
     """By parameter of the launcher. Parameters with a default that are not named here are not promised."""
     outputs: dict[str, Output]
-    """In the order returned; a single one is the returned value itself. Empty for a launcher that only mutates."""
+    """In the order returned; a single one is the returned value itself. Empty if it only mutates."""
     dtypes: dict[str, tuple[str, ...]]
     """Dtype variable -> the dtypes that it can be; tensors that share a variable share the dtype."""
     dims: dict[str, Dim]
@@ -46,7 +46,7 @@ class Envelope(Record):
     ) -> None:
         from kgate.contract import validation
 
-        raw = {
+        raw: dict[str, Any] = {
             "inputs": inputs,
             "outputs": {} if outputs is None else outputs,
             "dtypes": {} if dtypes is None else dtypes,
@@ -58,7 +58,7 @@ class Envelope(Record):
         conditions, errors = validation.parse_conditions(tuple(where))
         self._set(
             inputs=dict(inputs),
-            outputs=dict(raw["outputs"]),  # type: ignore[call-overload]
+            outputs=dict(raw["outputs"]),
             dtypes={name: tuple(values) for name, values in (dtypes or {}).items()},
             dims=dict(dims or {}),
             where=tuple(where),

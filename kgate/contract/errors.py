@@ -7,6 +7,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from types import FrameType
     from typing import Any, NoReturn
 
 
@@ -96,14 +97,14 @@ def fail(first: DeclarationError, others: Sequence[DeclarationError] = (), locat
 
 
 def caller_location() -> str:
-    """`file:line` of the nearest frame outside the contract; empty where that is kgate itself, reading source."""
-    frame = sys._getframe(1)
+    """`file:line` of the nearest frame outside the contract; empty where that is kgate, reading source."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if not module.startswith("kgate.contract"):
             inside = module == "kgate" or module.startswith("kgate.")
             return "" if inside else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return ""
 
 
@@ -118,3 +119,7 @@ def suggestion(word: str, candidates: Iterable[str]) -> str:
     if not names:
         return ""
     return "use one of " + ", ".join(names) if len(names) <= 12 else ""
+
+
+class DeclarationWarning(UserWarning):
+    """What is wrong with a declaration and does not keep it from working, such as an unknown target."""

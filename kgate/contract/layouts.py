@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Layout(Record):
     """One row of the table."""
 
-    __slots__ = ("name", "sentence", "ranks", "_holds")
+    __slots__ = ("_holds", "name", "ranks", "sentence")
     name: str
     """As a declaration names it."""
     sentence: str

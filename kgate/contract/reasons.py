@@ -41,7 +41,7 @@ CODES: dict[str, str] = {
 class Reason(Record):
     """One reason why the kernel would not serve a call."""
 
-    __slots__ = ("code", "message", "name", "got", "want")
+    __slots__ = ("code", "got", "message", "name", "want")
     code: str
     """One of `CODES`."""
     message: str
@@ -67,7 +67,7 @@ class Reason(Record):
 class TensorFacts(Record):
     """What the envelope may ask of a tensor. None stands for what is not known, which is then not checked."""
 
-    __slots__ = ("shape", "strides", "dtype", "device", "align")
+    __slots__ = ("align", "device", "dtype", "shape", "strides")
     shape: tuple[int, ...]
     """Sizes of the axes."""
     strides: tuple[int, ...] | None
@@ -99,7 +99,7 @@ class TensorFacts(Record):
 class Step(Record):
     """One axis that says something about the dims."""
 
-    __slots__ = ("input", "axis", "expr", "many")
+    __slots__ = ("axis", "expr", "input", "many")
     input: str
     """The input that has the axis."""
     axis: int
@@ -116,7 +116,7 @@ class Step(Record):
 class Plan(Record):
     """The order in which run-time sizes settle the dims: plain axes first, required inputs before others."""
 
-    __slots__ = ("steps", "integers")
+    __slots__ = ("integers", "steps")
     steps: tuple[Step, ...]
     """Every axis of every input, once."""
     integers: tuple[str, ...]
@@ -211,7 +211,13 @@ class _Judge:
             self.values[name] = value
         else:
             options = ", ".join(map(repr, spec.values))
-            self.refuse("choice", f"{name} is {_short(value)}, not one of {options}", name, _short(value), [*spec.values])
+            self.refuse(
+                "choice",
+                f"{name} is {_short(value)}, not one of {options}",
+                name,
+                _short(value),
+                [*spec.values],
+            )
 
     def take_scalar(self, name: str, spec: Scalar, value: Any) -> None:
         if spec.accepts(value):
@@ -220,14 +226,19 @@ class _Judge:
         else:
             want = {"kind": spec.kind, "lo": spec.lo, "hi": spec.hi}
             limits = "" if spec.lo is None and spec.hi is None else f" within {spec.lo}..{spec.hi}"
-            self.refuse("scalar", f"{name} is {_short(value)}, not {spec.kind}{limits}", name, _short(value), want)
+            self.refuse(
+                "scalar", f"{name} is {_short(value)}, not {spec.kind}{limits}", name, _short(value), want
+            )
 
     def take_list(self, name: str, spec: ListOf, fact: Any) -> None:
         if not isinstance(fact, (list, tuple)):
-            self.refuse("type", f"{name} is {_short(fact)}, not a list of tensors", name, _short(fact), "list")
+            self.refuse(
+                "type", f"{name} is {_short(fact)}, not a list of tensors", name, _short(fact), "list"
+            )
             return
         self.tensors[name] = TensorFacts(())
-        if all([self.take_tensor(name, f"{name}[{at}]", spec.element, one) for at, one in enumerate(fact)]):
+        fit = [self.take_tensor(name, f"{name}[{at}]", spec.element, one) for at, one in enumerate(fact)]
+        if all(fit):
             self.lists[name] = list(fact)
 
     def take_tensor(self, name: str, label: str, spec: Tensor | Offsets, fact: Any) -> bool:
@@ -263,7 +274,12 @@ class _Judge:
         dims = self.envelope.dims
         whole = {name: fact for name, label, _, fact in self.sized if name == label}
         self.known = {name: self.values[name] for name in self.envelope.plan.integers if name in self.values}
-        skipped = [one for step in self.envelope.plan.steps for one in self.sizes(step, whole) if not self.unify(*one)]
+        skipped = [
+            one
+            for step in self.envelope.plan.steps
+            for one in self.sizes(step, whole)
+            if not self.unify(*one)
+        ]
         for step, label, size in skipped:
             self.unify(step, label, size)
         self.values.update((name, size) for name, size in self.known.items() if name in dims)
@@ -289,7 +305,9 @@ class _Judge:
         return settled is None or step.expr.names() <= self.known.keys()
 
     def refuse_size(self, step: Step, label: str, size: int) -> None:
-        sizes = ", ".join(f"{name} = {self.known[name]}" for name in sorted(step.expr.names() & self.known.keys()))
+        sizes = ", ".join(
+            f"{name} = {self.known[name]}" for name in sorted(step.expr.names() & self.known.keys())
+        )
         given = f" with {sizes}" if sizes else ""
         place = f"the length of {label}" if step.axis < 0 else f"axis {step.axis} of {label}"
         message = f"{place} is {size}, not {step.expr}{given}"
@@ -360,7 +378,7 @@ def runs_on(envelope: Envelope, target: str) -> bool:
 
 
 def workload_facts(envelope: Envelope, workload: Workload) -> dict[str, Any]:
-    """Facts of a workload's inputs: contiguous where it does not say otherwise, on no device in particular."""
+    """Facts of a workload's inputs: contiguous where it does not say otherwise, on no device."""
     return {name: _workload_fact(envelope, workload, name, spec) for name, spec in envelope.inputs.items()}
 
 
@@ -374,7 +392,11 @@ def _workload_fact(envelope: Envelope, workload: Workload, name: str, spec: Inpu
     values = sizes_of(envelope, workload)
     if isinstance(spec, ListOf):
         one = _tensor_fact(envelope, workload, name, spec.element, values)
-        return [one] * min(spec.axis.evaluate(values), 64) if spec.length not in values else [one] * values[spec.length]
+        return (
+            [one] * min(spec.axis.evaluate(values), 64)
+            if spec.length not in values
+            else [one] * values[spec.length]
+        )
     return _tensor_fact(envelope, workload, name, spec, values)
 
 
@@ -392,7 +414,9 @@ def sizes_of(envelope: Envelope, workload: Workload) -> dict[str, int]:
     """Sizes of a workload's dims and integer parameters, ranges of one size and first choices filled in."""
     sizes: dict[str, Any] = {name: dim.lo for name, dim in envelope.dims.items() if dim.lo == dim.hi}
     sizes |= {name: spec.values[0] for name, spec in envelope.choices().items() if spec.numbers()}
-    sizes |= {n: _some(spec) for n, spec in envelope.scalars().items() if spec.kind == "int" and not spec.optional}
+    sizes |= {
+        n: _some(spec) for n, spec in envelope.scalars().items() if spec.kind == "int" and not spec.optional
+    }
     sizes |= {name: value for name, value in workload.values.items() if type(value) is int}
     return sizes
 
@@ -405,7 +429,14 @@ def _tensor_fact(
     if dtype not in DTYPES:
         allowed = envelope.dtypes_of(dtype)
         dtype = str(workload.values.get(dtype, allowed[0]))
-    known = name not in workload.layouts and spec.layout in ("any", "contiguous", "inner_contiguous", "row_major", "dense", "non_overlapping")
+    known = name not in workload.layouts and spec.layout in (
+        "any",
+        "contiguous",
+        "inner_contiguous",
+        "row_major",
+        "dense",
+        "non_overlapping",
+    )
     return TensorFacts(shape, dtype, contiguous_strides(shape) if known else None)
 
 

@@ -20,7 +20,7 @@ NUMBER_NODES = (Literal, Name, Negative, Arithmetic, Apply)
 class AxisExpr:
     """The size of one axis: a dim, a constant, or arithmetic over dims."""
 
-    __slots__ = ("expr", "text", "_names")
+    __slots__ = ("_names", "expr", "text")
     expr: Expr
     """The parsed expression."""
     text: str
@@ -71,7 +71,11 @@ class AxisExpr:
             except ZeroDivisionError:
                 return None
         name = next(iter(unknown))
-        if len(unknown) > 1 or (solvable is not None and name not in solvable) or not linear_in(self.expr, name):
+        if (
+            len(unknown) > 1
+            or (solvable is not None and name not in solvable)
+            or not linear_in(self.expr, name)
+        ):
             return {}
         return self._settle(name, size, dims)
 
@@ -139,7 +143,9 @@ def _parse_axis(text: str, start: int = 0) -> AxisExpr:
     try:
         expr = parse_number(text)
     except DeclarationError as error:
-        raise _bad(text, error.message.partition(": ")[2], start + (error.column or 1), error.remedy) from None
+        raise _bad(
+            text, error.message.partition(": ")[2], start + (error.column or 1), error.remedy
+        ) from None
     for node in expr.walk():
         if not isinstance(node, NUMBER_NODES) or (isinstance(node, Literal) and type(node.value) is not int):
             remedy = "axes are built of dims and whole numbers"

@@ -44,7 +44,7 @@ CONCRETE: tuple[str, ...] = (
 class Target(Record):
     """One target, or an open range of them (`plus`): this CUDA capability and every later one."""
 
-    __slots__ = ("kind", "arch", "plus")
+    __slots__ = ("arch", "kind", "plus")
     kind: str
     """`cuda`, `hip` or `cpu`."""
     arch: str

@@ -14,14 +14,24 @@ from kgate.contract.vocabulary import (
     OUTPUT_TYPES,
     Choice,
     Dim,
-    Ignore,
     ListOf,
     Offsets,
     Scalar,
     Tensor,
     Workload,
 )
-from kgate.contract.where import RESERVED, Arithmetic, Apply, Ask, Compare, Expr, Literal, Name, Negative, parse
+from kgate.contract.where import (
+    RESERVED,
+    Apply,
+    Arithmetic,
+    Ask,
+    Compare,
+    Expr,
+    Literal,
+    Name,
+    Negative,
+    parse,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +54,8 @@ def check_declaration(
     """Every mistake of a declaration whose parts are valid by themselves.
 
     `parameters` is as for `check_signature`; None leaves the signature out. The `where` of each error starts
-    with `envelope`, `workloads`, `grad`, `parameters`, `depends` or `sources`. Targets that do not exist are among the
-    errors; at import they are a warning (see `unknown_targets`).
+    with `envelope`, `workloads`, `grad`, `parameters`, `depends` or `sources`. Targets that do not exist are
+    among the errors; at import they are a warning (see `unknown_targets`).
     """
     errors = [error.under("envelope") for error in unknown_targets(envelope)]
     errors += _text_tuple_mistakes("depends", depends)
@@ -65,8 +75,8 @@ def check_declaration(
 def check_signature(envelope: Envelope, parameters: Parameters) -> list[DeclarationError]:
     """Where the launcher's parameters and the envelope's inputs do not fit together.
 
-    `parameters` are (name, has a default) in order; `*args` and `**kwargs` keep their stars. The `where` of an
-    error is `("parameters", name)` for a parameter and `("envelope", "inputs", name)` for an input.
+    `parameters` are (name, has a default) in order; `*args` and `**kwargs` keep their stars. The `where` of
+    an error is `("parameters", name)` for a parameter and `("envelope", "inputs", name)` for an input.
     """
     errors = []
     names = [name for name, _ in parameters]
@@ -98,7 +108,7 @@ def unknown_targets(envelope: Envelope) -> list[DeclarationError]:
 
 
 def container_mistakes(raw: Mapping[str, object]) -> list[DeclarationError]:
-    """Where the parts of an envelope are not even the right kind of container; nothing else is looked at then."""
+    """Where the parts of an envelope are not even the right kind of container."""
     errors = []
     for part in ("inputs", "outputs", "dtypes", "dims"):
         if not isinstance(raw[part], dict):
@@ -117,7 +127,9 @@ def _text_tuple_mistakes(part: str, value: object, *inner: str) -> list[Declarat
         return []
     example = f'("{value}",)' if isinstance(value, str) else '("...",)'
     remedy = f"write {f'{inner[0]!r}: ' if inner else f'{part}='}{example}"
-    return [DeclarationError("not-a-tuple", f"{(part, *inner)[-1]} is a tuple of strings", (part, *inner), remedy)]
+    return [
+        DeclarationError("not-a-tuple", f"{(part, *inner)[-1]} is a tuple of strings", (part, *inner), remedy)
+    ]
 
 
 def parse_conditions(where: Sequence[str]) -> tuple[tuple[Expr, ...], list[DeclarationError]]:
@@ -155,10 +167,14 @@ def _kind_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
             if not isinstance(spec, allowed):
                 shown = spec.__name__ if isinstance(spec, type) else type(spec).__name__
                 remedy = f"write {name!r}: {shown}()" if spec in allowed else f"give it {example}"
-                yield DeclarationError("wrong-kind", f"{name!r} is {example}, not {shown}", (part, str(name)), remedy)
+                yield DeclarationError(
+                    "wrong-kind", f"{name!r} is {example}, not {shown}", (part, str(name)), remedy
+                )
             elif part == "outputs" and getattr(spec, "mutated", False):
                 remedy = "mark the input as mutated, and drop the output or the mark"
-                yield DeclarationError("mutated-output", f"{name!r} is an output", (part, name, "mutated"), remedy)
+                yield DeclarationError(
+                    "mutated-output", f"{name!r} is an output", (part, name, "mutated"), remedy
+                )
 
 
 def _name_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
@@ -166,15 +182,21 @@ def _name_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
     for part in ("inputs", "outputs", "dims", "dtypes"):
         for name in getattr(envelope, part):
             if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
-                yield DeclarationError("bad-name", f"{name!r} is not a name", (part, str(name)), "write an identifier")
+                yield DeclarationError(
+                    "bad-name", f"{name!r} is not a name", (part, str(name)), "write an identifier"
+                )
             elif name.startswith("_kg_"):
-                yield DeclarationError("bad-name", f"{name!r} is reserved", (part, name), "choose another name")
+                yield DeclarationError(
+                    "bad-name", f"{name!r} is reserved", (part, name), "choose another name"
+                )
             elif part != "outputs" and part != "inputs" and (name in RESERVED or name in DTYPES):
                 message = f"{name!r} is a word of the language"
                 yield DeclarationError("bad-name", message, (part, name), "choose another name")
             elif name in seen:
                 message = f"{name!r} is already among the {seen[name]}"
-                yield DeclarationError("duplicate-name", message, (part, name), "give each thing its own name")
+                yield DeclarationError(
+                    "duplicate-name", message, (part, name), "give each thing its own name"
+                )
             else:
                 seen[name] = part
 
@@ -197,19 +219,28 @@ def _dtype_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
             wrong = [d for d in envelope.dtypes[spec.dtype] if d in DTYPES and d not in INDEX_DTYPES]
             if isinstance(spec, Offsets) and wrong:
                 message = f"offsets are int32 or int64, and {spec.dtype} can be {', '.join(wrong)}"
-                yield DeclarationError("offsets-dtype", message, (*path, "dtype"), "give them a variable of their own")
+                yield DeclarationError(
+                    "offsets-dtype", message, (*path, "dtype"), "give them a variable of their own"
+                )
         elif spec.dtype not in DTYPES:
             message = f"{spec.dtype!r} is neither a dtype nor one of the dtype variables"
-            remedy = suggestion(spec.dtype, [*envelope.dtypes, *DTYPES]) or f'define it: dtypes={{"{spec.dtype}": ...}}'
+            remedy = (
+                suggestion(spec.dtype, [*envelope.dtypes, *DTYPES])
+                or f'define it: dtypes={{"{spec.dtype}": ...}}'
+            )
             yield DeclarationError("unknown-dtype", message, (*path, "dtype"), remedy)
     for name, values in envelope.dtypes.items():
         yield from _dtype_variable_mistakes(name, values, used.get(name, set()))
 
 
-def _dtype_variable_mistakes(name: str, values: tuple[str, ...], used: set[str]) -> Iterator[DeclarationError]:
+def _dtype_variable_mistakes(
+    name: str, values: tuple[str, ...], used: set[str]
+) -> Iterator[DeclarationError]:
     where = ("dtypes", name)
     if not values:
-        yield DeclarationError("empty-dtypes", f"{name} has no dtypes", where, f'write "{name}": ("float32",)')
+        yield DeclarationError(
+            "empty-dtypes", f"{name} has no dtypes", where, f'write "{name}": ("float32",)'
+        )
     for at, value in enumerate(values):
         if value not in DTYPES:
             message = f"there is no dtype {value!r}"
@@ -279,11 +310,15 @@ def _dim_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
         if not parts:
             yield DeclarationError("unused-dim", f"no tensor has the dim {name}", where, "use it, or drop it")
         elif "inputs" in parts:
-            message = f"no input tells the size of {name}: it stands in arithmetic that cannot be solved for it"
+            message = (
+                f"no input tells the size of {name}: it stands in arithmetic that cannot be solved for it"
+            )
             yield DeclarationError("unbound-dim", message, where, f'give some input an axis "{name}"')
         else:
             message = f"no input tells the size of {name}"
-            yield DeclarationError("unbound-dim", message, where, f"use it for an input, or declare a parameter {name}")
+            yield DeclarationError(
+                "unbound-dim", message, where, f"use it for an input, or declare a parameter {name}"
+            )
 
 
 def bindable(envelope: Envelope) -> set[str]:
@@ -318,7 +353,7 @@ def _condition_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
 
 
 class _Types:
-    """Kinds of expressions: `number`, `bool`, `dtype`, `choice`, `text`, `none`; `error` once it was reported."""
+    """Kinds of expressions: `number`, `bool`, `dtype`, `choice`, `text`, `none`; `error` once reported."""
 
     def __init__(self, envelope: Envelope) -> None:
         self.envelope = envelope
@@ -369,7 +404,9 @@ class _Types:
                 return "number"
             return "bool" if all(isinstance(value, bool) for value in spec.values) else "choice"
         if spec is not None:
-            return self.refuse(node, f"{node.name!r} is a tensor", "write stride(x, 0), dtype(x), align(x) or present(x)")
+            return self.refuse(
+                node, f"{node.name!r} is a tensor", "write stride(x, 0), dtype(x), align(x) or present(x)"
+            )
         if node.name in self.envelope.dtypes:
             owner = next((n for n, s in self.envelope.tensors().items() if s.dtype == node.name), "x")
             return self.refuse(node, f"{node.name!r} is a dtype variable", f"write dtype({owner})")
@@ -385,7 +422,11 @@ class _Types:
             return self.refuse(node, f"there is no input {node.tensor!r}", remedy)
         if node.function == "present":
             if not getattr(spec, "optional", False):
-                self.refuse(node, f"{node.tensor!r} is always there", "declare it optional=True, or drop the condition")
+                self.refuse(
+                    node,
+                    f"{node.tensor!r} is always there",
+                    "declare it optional=True, or drop the condition",
+                )
             return "bool"
         if not isinstance(spec, (Tensor, Offsets)):
             return self.refuse(node, f"{node.tensor!r} is not a single tensor", "ask a Tensor")
@@ -420,7 +461,9 @@ class _Types:
         elif "choice" in kinds and len(kinds) == 2:
             self.choice(*((left, right) if left_kind == "choice" else (right, left)))
         else:
-            self.refuse(left, f"{left} and {right} cannot be compared", "compare numbers, or a choice with its value")
+            self.refuse(
+                left, f"{left} and {right} cannot be compared", "compare numbers, or a choice with its value"
+            )
 
     def choice(self, name: Expr, value: Expr) -> None:
         """A choice against one of its values."""
@@ -448,24 +491,27 @@ def _grad_mistakes(envelope: Envelope, grad: Sequence[str]) -> list[DeclarationE
             remedy = suggestion(name, envelope.tensors()) or "name a tensor of the inputs"
             errors.append(DeclarationError("grad-unknown", f"there is no input {name!r}", where, remedy))
         elif not isinstance(element, Tensor):
-            errors.append(DeclarationError("grad-not-tensor", f"{name!r} is not a tensor", where, "drop it from grad"))
+            errors.append(
+                DeclarationError("grad-not-tensor", f"{name!r} is not a tensor", where, "drop it from grad")
+            )
         elif not all(map(is_floating, envelope.dtypes_of(element.dtype))):
             message = f"{name!r} is not of floating point"
             errors.append(DeclarationError("grad-not-floating", message, where, "drop it from grad"))
         elif name in grad[:at]:
-            errors.append(DeclarationError("duplicate-name", f"{name!r} is there twice", where, "name it once"))
+            errors.append(
+                DeclarationError("duplicate-name", f"{name!r} is there twice", where, "name it once")
+            )
     return errors
 
 
 def _numerics_place_mistakes(envelope: Envelope, grad: Sequence[str]) -> Iterator[DeclarationError]:
     for part, name, spec, path in _tensor_specs(envelope):
         numerics = spec.numerics if isinstance(spec, Tensor) else None
-        if part == "inputs" and numerics is not None and isinstance(spec, Tensor):
-            if not spec.mutated and name not in grad:
-                message = f"{name!r} is only read, so it has no accuracy"
-                remedy = "move numerics to an output, or name the input in grad or as mutated"
-                where = ("envelope", *path, "numerics")
-                yield DeclarationError("numerics-unused", message, where, remedy)
+        if part == "inputs" and numerics is not None and not spec.mutated and name not in grad:
+            message = f"{name!r} is only read, so it has no accuracy"
+            remedy = "move numerics to an output, or name the input in grad or as mutated"
+            where = ("envelope", *path, "numerics")
+            yield DeclarationError("numerics-unused", message, where, remedy)
 
 
 def _workload_list_mistakes(envelope: Envelope, workloads: Sequence[object]) -> Iterator[DeclarationError]:
@@ -481,7 +527,9 @@ def _workload_list_mistakes(envelope: Envelope, workloads: Sequence[object]) -> 
         key = (workload.values, workload.layouts, workload.absent)
         if key in seen:
             message = "the same workload is there twice"
-            yield DeclarationError("duplicate-name", message, ("workloads", str(at)), "drop one, or change it")
+            yield DeclarationError(
+                "duplicate-name", message, ("workloads", str(at)), "drop one, or change it"
+            )
         seen.append(key)
 
 
@@ -492,9 +540,17 @@ def workload_mistakes(envelope: Envelope, workload: Workload) -> list[Declaratio
         return errors
     from kgate.contract.reasons import workload_facts
 
-    for reason in envelope.reasons(workload_facts(envelope, workload)):
+    try:
+        facts = workload_facts(envelope, workload)
+    except KeyError as error:
+        return [DeclarationError("workload-incomplete", str(error.args[0]), (), "add its value")]
+    except ZeroDivisionError:
+        return [DeclarationError("workload-outside", "a size divides by zero", (), "change the workload")]
+    for reason in envelope.reasons(facts):
         message = f"the workload is outside the envelope: {reason.message}"
-        errors.append(DeclarationError("workload-outside", message, (), "change the workload or the envelope"))
+        errors.append(
+            DeclarationError("workload-outside", message, (), "change the workload or the envelope")
+        )
     return errors
 
 
@@ -506,7 +562,9 @@ def _workload_values(envelope: Envelope, workload: Workload) -> Iterator[Declara
             dim = envelope.dims[name]
             if type(value) is not int or not dim.lo <= value <= dim.hi:
                 message = f"{name} = {value!r} is not within {dim.lo}..{dim.hi}"
-                yield DeclarationError("workload-range", message, where, "change the workload, or widen the range")
+                yield DeclarationError(
+                    "workload-range", message, where, "change the workload, or widen the range"
+                )
         elif name in envelope.dtypes:
             if value not in envelope.dtypes[name]:
                 message = f"{name} = {value!r} is not supported"
@@ -517,7 +575,9 @@ def _workload_values(envelope: Envelope, workload: Workload) -> Iterator[Declara
                 message = f"{name} = {value!r} is not supported"
                 yield DeclarationError("workload-choice", message, where, f"it is {_allowed(spec)}")
         elif spec is not None:
-            remedy = f'leave it out with absent=("{name}",)' if value is None else "give the sizes of its axes"
+            remedy = (
+                f'leave it out with absent=("{name}",)' if value is None else "give the sizes of its axes"
+            )
             yield DeclarationError("workload-unknown", f"{name!r} is a tensor", where, remedy)
         else:
             names = [*envelope.dims, *envelope.dtypes, *envelope.choices(), *envelope.scalars()]
@@ -553,11 +613,19 @@ def _workload_names(envelope: Envelope, workload: Workload) -> Iterator[Declarat
     lengths = {n for part, axis, path in _axis_sites(envelope) if path[-1] == "length" for n in axis.names()}
     for name, dim in envelope.dims.items():
         if name not in workload.values and name in (present | lengths) and dim.lo != dim.hi:
-            yield DeclarationError("workload-incomplete", f"it has no size for {name}", (), f"add {name}={dim.hi}")
+            yield DeclarationError(
+                "workload-incomplete", f"it has no size for {name}", (), f"add {name}={dim.hi}"
+            )
     for name, values in envelope.dtypes.items():
         if name not in workload.values and name in present and len(values) > 1:
             remedy = f'add {name}="{values[0]}"'
             yield DeclarationError("workload-incomplete", f"it has no dtype for {name}", (), remedy)
 
 
-__all__ = ["check_declaration", "check_signature", "envelope_mistakes", "unknown_targets", "workload_mistakes"]
+__all__ = [
+    "check_declaration",
+    "check_signature",
+    "envelope_mistakes",
+    "unknown_targets",
+    "workload_mistakes",
+]

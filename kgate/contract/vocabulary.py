@@ -21,7 +21,7 @@ SCALAR_KINDS = ("int", "float", "bool")
 class Dim(Record):
     """The range of a size; both ends are included."""
 
-    __slots__ = ("lo", "hi")
+    __slots__ = ("hi", "lo")
     lo: int
     """Smallest size, 0 or more."""
     hi: int
@@ -30,7 +30,9 @@ class Dim(Record):
     def __init__(self, lo: int, hi: int) -> None:
         self._set(lo=lo, hi=hi)
         if type(lo) is not int or type(hi) is not int:
-            raise_all([_wrong("bad-range", f"a range is two whole numbers, not {lo!r}, {hi!r}", (), "Dim(0, 4096)")])
+            raise_all(
+                [_wrong("bad-range", f"a range is two whole numbers, not {lo!r}, {hi!r}", (), "Dim(0, 4096)")]
+            )
         if lo < 0:
             raise_all([_wrong("bad-range", f"a size cannot be {lo}", ("lo",), f"Dim(0, {hi})")])
         if lo > hi:
@@ -40,7 +42,7 @@ class Dim(Record):
 class Numerics(Record):
     """How exact an output has to be, in terms of how it is computed."""
 
-    __slots__ = ("reduce", "acc", "roundings", "c", "magnitude", "nan", "signed_zero")
+    __slots__ = ("acc", "c", "magnitude", "nan", "reduce", "roundings", "signed_zero")
     reduce: str
     """Number of terms that are summed for one element, as an expression of dims; empty for no reduction."""
     acc: str
@@ -67,7 +69,13 @@ class Numerics(Record):
         signed_zero: bool = False,
     ) -> None:
         self._set(
-            reduce=reduce, acc=acc, roundings=roundings, c=c, magnitude=magnitude, nan=nan, signed_zero=signed_zero
+            reduce=reduce,
+            acc=acc,
+            roundings=roundings,
+            c=c,
+            magnitude=magnitude,
+            nan=nan,
+            signed_zero=signed_zero,
         )
         raise_all(_numerics_mistakes(self))
 
@@ -84,7 +92,9 @@ def _numerics_mistakes(numerics: Numerics) -> list[DeclarationError]:
     if numerics.acc not in DTYPES:
         errors.append(_unknown("dtype", numerics.acc, DTYPES, ("acc",)))
     if not _is_count(numerics.roundings):
-        errors.append(_wrong("bad-numerics", f"roundings is a count, not {numerics.roundings!r}", ("roundings",), "0"))
+        errors.append(
+            _wrong("bad-numerics", f"roundings is a count, not {numerics.roundings!r}", ("roundings",), "0")
+        )
     if not _is_positive(numerics.c):
         errors.append(_wrong("bad-numerics", f"c is a positive factor, not {numerics.c!r}", ("c",), "c=1.0"))
     if numerics.magnitude is not None and not _is_positive(numerics.magnitude):
@@ -92,14 +102,16 @@ def _numerics_mistakes(numerics: Numerics) -> list[DeclarationError]:
         errors.append(_wrong("bad-numerics", message, ("magnitude",), "magnitude=1.0"))
     if numerics.nan not in NAN_RULES:
         message = f"there is no rule {numerics.nan!r} for NaN"
-        errors.append(DeclarationError("bad-numerics", message, ("nan",), suggestion(str(numerics.nan), NAN_RULES)))
+        errors.append(
+            DeclarationError("bad-numerics", message, ("nan",), suggestion(str(numerics.nan), NAN_RULES))
+        )
     return errors
 
 
 class Tensor(Record):
     """A tensor: its axes, its dtype, and what the kernel asks of its layout."""
 
-    __slots__ = ("shape", "dtype", "optional", "mutated", "layout", "numerics", "_axes")
+    __slots__ = ("_axes", "dtype", "layout", "mutated", "numerics", "optional", "shape")
     shape: str
     """Axis string, such as `"M N"`; canonical."""
     dtype: str
@@ -157,7 +169,7 @@ def _tensor_mistakes(tensor: Tensor) -> list[DeclarationError]:
     if layout is None:
         errors.append(_unknown("layout", tensor.layout, LAYOUTS, ("layout",)))
     elif layout.ranks and tensor.rank not in layout.ranks:
-        message = f"layout {layout.name!r} needs {_either(layout.ranks)} axes, and {tensor.shape!r} has {tensor.rank}"
+        message = f"layout {layout.name!r} needs {_either(layout.ranks)} axes, not {tensor.rank}"
         errors.append(DeclarationError("layout-rank", message, ("layout",), "choose another layout"))
     errors += _flag_mistakes(optional=tensor.optional, mutated=tensor.mutated)
     if tensor.numerics is not None and not isinstance(tensor.numerics, Numerics):
@@ -169,7 +181,7 @@ def _tensor_mistakes(tensor: Tensor) -> list[DeclarationError]:
 class Scalar(Record):
     """A number that is passed by value."""
 
-    __slots__ = ("kind", "lo", "hi", "optional")
+    __slots__ = ("hi", "kind", "lo", "optional")
     kind: str
     """`int`, `float` (an int will do as well) or `bool`."""
     lo: float | None
@@ -223,7 +235,7 @@ def _scalar_mistakes(scalar: Scalar) -> list[DeclarationError]:
 class Choice(Record):
     """A parameter with a fixed set of values: a mode, a flag, a block size."""
 
-    __slots__ = ("values", "_pairs")
+    __slots__ = ("_pairs", "values")
     values: tuple[Value, ...]
     """What may be passed; the first is taken where a workload does not say."""
     _pairs: frozenset[tuple[type, Value]]
@@ -235,7 +247,7 @@ class Choice(Record):
         raise_all(errors)
 
     def accepts(self, value: object) -> bool:
-        """Whether a run-time value is one of the choices; True is not 1, and an enum's member of type str is its value."""
+        """Whether a run-time value is one of the choices. True is not 1; an enum's member that is a str is its value."""
         if isinstance(value, str):
             return (str, str.__str__(value)) in self._pairs
         kind = type(value)
@@ -266,10 +278,10 @@ def _choice_mistakes(values: Sequence[object]) -> list[DeclarationError]:
     for at, value in enumerate(values):
         if type(value) not in _CHOICE_TYPES:
             message = f"{value!r} is not a string, a number, True, False or None"
-            errors.append(_wrong("bad-choice", message, ("values", str(at)), 'Choice("sum", "mean")'))
+            errors.append(_wrong("bad-choice", message, (str(at),), 'Choice("sum", "mean")'))
         elif (type(value), value) in seen:
             remedy = "name every value once"
-            errors.append(DeclarationError("duplicate-name", f"{value!r} is there twice", ("values", str(at)), remedy))
+            errors.append(DeclarationError("duplicate-name", f"{value!r} is there twice", (str(at),), remedy))
         seen.append((type(value), value))
     return errors
 
@@ -277,7 +289,7 @@ def _choice_mistakes(values: Sequence[object]) -> list[DeclarationError]:
 class ListOf(Record):
     """A list or tuple of tensors that all fit one description."""
 
-    __slots__ = ("element", "length", "optional", "_axis")
+    __slots__ = ("_axis", "element", "length", "optional")
     element: Tensor
     """What each of them is; dims mean the same size in all of them."""
     length: str
@@ -289,10 +301,14 @@ class ListOf(Record):
     def __init__(self, element: Tensor, length: str, *, optional: bool = False, **unknown: object) -> None:
         errors = _unknown_parameters("ListOf", unknown)
         if not isinstance(element, Tensor):
-            errors.append(_wrong("bad-list", "a list is one of tensors", ("element",), 'ListOf(Tensor("M", "T"), "L")'))
+            errors.append(
+                _wrong("bad-list", "a list is one of tensors", ("element",), 'ListOf(Tensor("M", "T"), "L")')
+            )
         elif element.optional:
             message = "an element cannot be optional"
-            errors.append(_wrong("bad-list", message, ("element",), "ListOf(..., optional=True) for the list"))
+            errors.append(
+                _wrong("bad-list", message, ("element",), "ListOf(..., optional=True) for the list")
+            )
         wrong = _mistakes_of(parse_length, length, "length")
         errors += [*wrong, *_flag_mistakes(optional=optional)]
         axis = None if wrong else parse_length(length)
@@ -317,7 +333,7 @@ class Offsets(Record):
     That its values ascend shapes the generated inputs and never the dispatch, which looks at no value.
     """
 
-    __slots__ = ("shape", "total", "dtype", "optional", "_axes")
+    __slots__ = ("_axes", "dtype", "optional", "shape", "total")
     shape: str
     """Its one axis, such as `"B+1"` for B sequences."""
     total: str
@@ -341,7 +357,11 @@ class Offsets(Record):
         axes = () if errors else (parse_length(shape),)
         if total:
             errors += _mistakes_of(parse_length, total, "total")
-        if not isinstance(dtype, str) or not dtype.isidentifier() or (dtype in DTYPES and dtype not in INDEX_DTYPES):
+        if (
+            not isinstance(dtype, str)
+            or not dtype.isidentifier()
+            or (dtype in DTYPES and dtype not in INDEX_DTYPES)
+        ):
             message = f"offsets are int32 or int64, not {dtype!r}"
             errors.append(_wrong("offsets-dtype", message, ("dtype",), 'dtype="int64"'))
         errors += _flag_mistakes(optional=optional)
@@ -374,7 +394,7 @@ INDEX_DTYPES = ("int32", "int64")
 
 
 class Ignore(Record):
-    """An output that the launcher returns and that is not part of the promise (saved statistics, a workspace)."""
+    """An output that is not part of the promise (saved statistics, a workspace)."""
 
     __slots__ = ()
 
@@ -385,7 +405,7 @@ class Workload(Record):
     `Workload(M=4096, N=4096, T="bfloat16", source="Llama-3-8B, prefill of 4,096 tokens")`
     """
 
-    __slots__ = ("values", "source", "layouts", "absent")
+    __slots__ = ("absent", "layouts", "source", "values")
     values: dict[str, Value]
     """Size of each dim, dtype of each dtype variable, value of the choices and scalars that it sets."""
     source: str
@@ -405,24 +425,35 @@ class Workload(Record):
     ) -> None:
         errors = []
         if not isinstance(source, str):
-            errors.append(_wrong("bad-workload", "source is a string", ("source",), 'source="Llama-3-8B, decode"'))
+            errors.append(
+                _wrong("bad-workload", "source is a string", ("source",), 'source="Llama-3-8B, decode"')
+            )
         if isinstance(absent, str) or not all(isinstance(name, str) for name in absent):
-            errors.append(_wrong("bad-workload", "absent is a tuple of names", ("absent",), 'absent=("weight",)'))
+            errors.append(
+                _wrong("bad-workload", "absent is a tuple of names", ("absent",), 'absent=("weight",)')
+            )
         if layouts is not None and not _is_text_map(layouts):
             message = "layouts maps inputs to layouts"
             errors.append(_wrong("bad-workload", message, ("layouts",), 'layouts={"x": "transposed"}'))
         for name, value in values.items():
             if type(value) not in _CHOICE_TYPES:
                 message = f"{value!r} is not a size, a dtype's name or a choice"
-                errors.append(DeclarationError("bad-workload", message, (name,), "write a number or a string"))
+                errors.append(
+                    DeclarationError("bad-workload", message, (name,), "write a number or a string")
+                )
         self._set(values=dict(values), source=source, layouts={}, absent=())
         raise_all(errors)
         self._set(layouts=dict(layouts or {}), absent=tuple(absent))
 
     def replace(self, **changes: object) -> Workload:
         values = changes.pop("values", self.values)
-        fields: dict[str, object] = {"source": self.source, "layouts": self.layouts, "absent": self.absent, **changes}
-        return Workload(**fields, **values)  # type: ignore[arg-type, dict-item]
+        fields: dict[str, object] = {
+            "source": self.source,
+            "layouts": self.layouts,
+            "absent": self.absent,
+            **changes,
+        }
+        return Workload(**fields, **values)  # type: ignore[arg-type]
 
 
 Input = Tensor | Scalar | Choice | ListOf | Offsets
@@ -436,9 +467,15 @@ def _wrong(code: str, message: str, where: tuple[str, ...], example: str) -> Dec
 
 
 def _unknown(
-    what: str, word: object, known: Mapping[str, object] | Sequence[str], where: tuple[str, ...], code: str = ""
+    what: str,
+    word: object,
+    known: Mapping[str, object] | Sequence[str],
+    where: tuple[str, ...],
+    code: str = "",
 ) -> DeclarationError:
-    return DeclarationError(code or f"unknown-{what}", f"there is no {what} {word!r}", where, suggestion(str(word), known))
+    return DeclarationError(
+        code or f"unknown-{what}", f"there is no {what} {word!r}", where, suggestion(str(word), known)
+    )
 
 
 def _unknown_parameters(owner: str, unknown: Mapping[str, object]) -> list[DeclarationError]:
@@ -447,9 +484,13 @@ def _unknown_parameters(owner: str, unknown: Mapping[str, object]) -> list[Decla
     for name in unknown:
         if name == "mutated":
             message = f"a {owner} is not a tensor and cannot be mutated"
-            errors.append(DeclarationError("mutated-non-tensor", message, (name,), "drop it, or declare a Tensor"))
+            errors.append(
+                DeclarationError("mutated-non-tensor", message, (name,), "drop it, or declare a Tensor")
+            )
         else:
-            errors.append(DeclarationError("unknown-parameter", f"{owner} has no {name!r}", (name,), "drop it"))
+            errors.append(
+                DeclarationError("unknown-parameter", f"{owner} has no {name!r}", (name,), "drop it")
+            )
     return errors
 
 
@@ -478,7 +519,9 @@ def _is_positive(value: object) -> bool:
 
 
 def _is_text_map(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(k, str) and isinstance(v, str) for k, v in value.items())
+    return isinstance(value, dict) and all(
+        isinstance(k, str) and isinstance(v, str) for k, v in value.items()
+    )
 
 
 def _either(numbers: Sequence[int]) -> str:

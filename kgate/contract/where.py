@@ -46,7 +46,19 @@ RESERVED = frozenset((*TENSOR_FUNCTIONS, *NUMBER_FUNCTIONS, *KEYWORDS))
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _SYMBOLS = ("**", "//", "<=", ">=", "==", "!=", "+", "-", "*", "%", "<", ">", "(", ")", ",")
-_STRENGTH = {"or": 1, "and": 2, "not": 3, "compare": 4, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6, "neg": 7, "**": 8}
+_STRENGTH = {
+    "or": 1,
+    "and": 2,
+    "not": 3,
+    "compare": 4,
+    "+": 5,
+    "-": 5,
+    "*": 6,
+    "//": 6,
+    "%": 6,
+    "neg": 7,
+    "**": 8,
+}
 _ATOM = 9
 _MAX_LENGTH = 2000
 _MAX_DEPTH = 40
@@ -80,7 +92,9 @@ class Expr:
 
     def asked(self) -> tuple[tuple[str, str, int | None], ...]:
         """Every (function, tensor, axis) that is asked; the axis is None for all but `stride`."""
-        return tuple((node.function, node.tensor, node.index) for node in self.walk() if isinstance(node, Ask))
+        return tuple(
+            (node.function, node.tensor, node.index) for node in self.walk() if isinstance(node, Ask)
+        )
 
     def divides(self) -> bool:
         """Whether evaluating can meet a division by zero: some divisor is not a positive constant."""
@@ -99,7 +113,7 @@ class Expr:
         that is None there was left out. Raises ZeroDivisionError for a division by zero.
         """
         known = {} if tensors is None else tensors
-        return None if self.unknown(env, known) else self.value(env, known)
+        return None if self.unknown(env, known) else self.compute(env, known)
 
     def unknown(self, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None]) -> bool:
         """Whether the value depends on what is not known."""
@@ -117,9 +131,7 @@ class Expr:
         """Whether the condition can have this truth value, given what is known."""
         return self.unknown(env, tensors) or bool(self.compute(env, tensors)) is wanted
 
-    def holds(
-        self, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None] | None = None
-    ) -> bool:
+    def holds(self, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None] | None = None) -> bool:
         """Whether the condition is fulfilled: it is not certainly false, and divides by no zero."""
         try:
             return self.may(True, env, tensors or {})
@@ -220,7 +232,7 @@ class Negative(Expr):
 class Arithmetic(Expr):
     """`a + b`, `a - b`, `a * b`, `a // b` (rounds down), `a % b` (sign of b), `a ** 3`."""
 
-    __slots__ = ("operator", "left", "right")
+    __slots__ = ("left", "operator", "right")
 
     def __init__(self, operator: str, left: Expr, right: Expr, column: int) -> None:
         self.operator = operator
@@ -253,7 +265,7 @@ class Arithmetic(Expr):
 class Apply(Expr):
     """`min(a, b, ...)`, `max(a, b, ...)`, `cdiv(a, b)`: division that rounds up."""
 
-    __slots__ = ("function", "arguments")
+    __slots__ = ("arguments", "function")
 
     def __init__(self, function: str, arguments: Sequence[Expr], column: int) -> None:
         self.function = function
@@ -285,7 +297,7 @@ class Apply(Expr):
 class Ask(Expr):
     """What a tensor is asked: `stride(x, 0)`, `align(x)`, `dtype(x)`, `present(x)`."""
 
-    __slots__ = ("function", "tensor", "index")
+    __slots__ = ("function", "index", "tensor")
 
     def __init__(self, function: str, tensor: str, index: int | None, column: int) -> None:
         self.function = function
@@ -393,7 +405,7 @@ class Not(Expr):
 class Junction(Expr):
     """`a and b and ...`, `a or b or ...`; the left one first, the right one only where it matters."""
 
-    __slots__ = ("word", "operands")
+    __slots__ = ("operands", "word")
 
     def __init__(self, word: str, operands: Sequence[Expr], column: int) -> None:
         self.word = word
@@ -449,9 +461,7 @@ _COMPARE: dict[str, Callable[..., bool]] = {
 }
 
 
-def _truth(
-    expr: Expr, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None]
-) -> bool | None:
+def _truth(expr: Expr, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None]) -> bool | None:
     if not expr.may(True, env, tensors):
         return False
     return None if expr.may(False, env, tensors) else True
@@ -482,7 +492,7 @@ _REMEDIES = {
     "&": 'write "and"',
     "|": 'write "or"',
     "!": 'write "not" or "!="',
-    ".": 'write stride(x, 0), dtype(x), align(x) or present(x) in place of an attribute, and whole numbers',
+    ".": "write stride(x, 0), dtype(x), align(x) or present(x) in place of an attribute, and whole numbers",
     "[": "name the sizes in dims and use their names",
     "~": 'write "not"',
     "^": 'write "**" for powers',
@@ -496,7 +506,9 @@ class _Parser:
         if not isinstance(text, str):
             raise bad(f"a condition is a string, not {type(text).__name__}", 1, 'write where=("M < N",)')
         if len(text) > _MAX_LENGTH:
-            raise bad(f"longer than {_MAX_LENGTH} characters", _MAX_LENGTH, "split it into several conditions")
+            raise bad(
+                f"longer than {_MAX_LENGTH} characters", _MAX_LENGTH, "split it into several conditions"
+            )
         self.tokens = _tokens(text)
         self.at = 0
         self.depth = 0
@@ -524,7 +536,9 @@ class _Parser:
         if self.kind == "end":
             raise bad("the expression ends too early", self.column, "complete it, or drop the last operator")
         if self.text in ("if", "else", "in", "is", "lambda"):
-            raise bad(f'"{self.text}" is not part of the language', self.column, 'use and, or, not, "==", "!="')
+            raise bad(
+                f'"{self.text}" is not part of the language', self.column, 'use and, or, not, "==", "!="'
+            )
         raise bad(f"{self.text!r} does not fit here", self.column, "see the grammar in docs/declaration.md")
 
     def take(self, *texts: str) -> str | None:
@@ -605,8 +619,12 @@ class _Parser:
             return base
         exponent_column = self.column
         exponent = self.atom()
-        if not (isinstance(exponent, Literal) and type(exponent.value) is int and exponent.value <= _MAX_POWER):
-            raise bad("the exponent is not a small constant", exponent_column, f"write a number up to {_MAX_POWER}")
+        if not (
+            isinstance(exponent, Literal) and type(exponent.value) is int and exponent.value <= _MAX_POWER
+        ):
+            raise bad(
+                "the exponent is not a small constant", exponent_column, f"write a number up to {_MAX_POWER}"
+            )
         return Arithmetic("**", base, exponent, column)
 
     def atom(self) -> Expr:
@@ -703,7 +721,9 @@ def _number_end(text: str, at: int) -> int:
     while end < len(text) and text[end].isascii() and (text[end].isdigit() or text[end] == "_"):
         end += 1
     if end < len(text) and (text[end].isidentifier() or text[end] == "."):
-        raise bad(f"{text[at : end + 1]!r} is not a whole number", at + 1, "write whole numbers, such as 65536")
+        raise bad(
+            f"{text[at : end + 1]!r} is not a whole number", at + 1, "write whole numbers, such as 65536"
+        )
     if end - at > 40:
         raise bad("the number is too long", at + 1, "sizes and strides fit 64 bits")
     return end

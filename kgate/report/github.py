@@ -6,6 +6,7 @@ from typing import IO
 
 from kgate.gate.records import BASELINE, ERROR, FAIL, NEW, WARN, Report, Verdict
 from kgate.report import text
+from kgate.source.records import Finding
 
 # GitHub shows ten annotations of a kind per step and drops the rest without a word.
 SHOWN = 10
@@ -40,6 +41,13 @@ def render(report: Report, stream: IO[str]) -> None:
         if count > SHOWN:
             stream.write(f"{count - SHOWN} more of level {level} are in `kgate check --format json`\n")
     stream.write(text.closing(report) + "\n")
+
+
+def annotation(item: Finding) -> str:
+    """The workflow command of one static finding."""
+    message = item.message + (f"\n{item.remedy}" if item.remedy else "")
+    where = f"file={_property(item.path)},line={item.line},endLine={item.end_line},col={item.column}"
+    return f"::{_finding_level(item.severity)} {where},title={_property('kgate: ' + item.code)}::{_data(message)}"
 
 
 def _finding_level(severity: str) -> str:

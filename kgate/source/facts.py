@@ -84,8 +84,8 @@ class Definition(msgspec.Struct, frozen=True, array_like=True):
     """Whether it stands under an ``if``, a ``try`` or a loop."""
     bases: tuple[str, ...] = ()
     """A class's bases; an empty name for an expression."""
-    parameters: tuple[str, ...] = ()
-    """A function's parameters."""
+    parameters: tuple[tuple[str, bool], ...] = ()
+    """A function's parameters, each with whether it has a default; ``*args`` and ``**kwargs`` keep their stars."""
     alias: str = ""
     """The chain, where a constant is another name for something."""
 
@@ -282,7 +282,7 @@ class _Reader:
         value: ast.expr | None = None,
         conditional: bool = False,
         bases: tuple[str, ...] = (),
-        parameters: tuple[str, ...] = (),
+        parameters: tuple[tuple[str, bool], ...] = (),
         alias: str = "",
     ) -> None:
         self.definitions.append(
@@ -316,8 +316,6 @@ class _Reader:
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, prefix: str, condition: Uses, mark: str
     ) -> None:
         plain = any(chain_of(decorator) == "staticmethod" for decorator in node.decorator_list)
-        arguments = node.args
-        everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         self.define(
             prefix + node.name,
             "function",
@@ -326,7 +324,7 @@ class _Reader:
             merge(condition, uses_of(node, owner=bool(prefix) and not plain)),
             decorators=self.decorators(node.decorator_list),
             conditional=bool(mark),
-            parameters=tuple(argument.arg for argument in everything),
+            parameters=_parameters(node.args),
         )
 
     def class_(self, node: ast.ClassDef, prefix: str, condition: Uses, mark: str) -> None:
@@ -444,6 +442,19 @@ class _Reader:
 
 
 _TRIES: tuple[type[ast.AST], ...] = (ast.Try,) + ((ast.TryStar,) if hasattr(ast, "TryStar") else ())
+
+
+def _parameters(arguments: ast.arguments) -> tuple[tuple[str, bool], ...]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    required = len(positional) - len(arguments.defaults)
+    found = [(argument.arg, position >= required) for position, argument in enumerate(positional)]
+    if arguments.vararg is not None:
+        found.append((f"*{arguments.vararg.arg}", False))
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        found.append((argument.arg, default is not None))
+    if arguments.kwarg is not None:
+        found.append((f"**{arguments.kwarg.arg}", False))
+    return tuple(found)
 
 
 def _is_main(test: ast.expr) -> bool:

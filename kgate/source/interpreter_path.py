@@ -43,8 +43,8 @@ def find_python(root: Path, env: Mapping[str, str], setting: str = "") -> FoundP
 
     ``setting`` is what its configuration names (a path, relative to ``root``, or a command), ``env`` the
     environment that kgate was started with. In order: the setting, KGATE_PYTHON, ``.venv`` or ``venv`` in the
-    project or a folder above it inside the same repository, an active conda or virtual environment that is not
-    kgate's own, poetry's, kgate's own where it has torch and triton, and PATH without kgate's own.
+    project or a folder above it inside the same repository, an active conda or virtual environment that is
+    not kgate's own, poetry's, kgate's own where it has torch and triton, and PATH without kgate's own.
 
     Raises :class:`InterpreterError` where the setting or KGATE_PYTHON names none, or there is none at all.
     """

@@ -79,6 +79,16 @@ class Names:
             self._name(path, chain.split("."), found, set())
         return found
 
+    def in_module(self, path: str, qualname: str) -> list[str]:
+        """Symbols that a qualified name means in a file; empty where the file does not have it."""
+        parts = qualname.split(".")
+        found = Found()
+        if self.modules.child(path, parts[0]) is None and not self._binds(path, parts[0], set()):
+            if "__getattr__" not in self.table(path).definitions:
+                return []
+        self._member(path, self.modules.name_of(path), parts, found, set())
+        return list(found.symbols) or list(found.externals)
+
     def dotted(self, path: str, chain: str) -> str:
         """A chain with its first name replaced by what the file imports under it, nothing else followed."""
         best, rest = "", chain
@@ -219,10 +229,10 @@ class Names:
             dotted = ".".join([self._module_name(path, item), *parts])
             found.externals[dotted] = None
             return
-        self._member(module, self._module_name(path, item), parts, found, seen, explicit=bool(item.attribute))
+        self._member(module, self._module_name(path, item), parts, found, seen)
 
     def _member(
-        self, module: str, name: str, parts: list[str], found: Found, seen: set[tuple[str, str]], *, explicit: bool
+        self, module: str, name: str, parts: list[str], found: Found, seen: set[tuple[str, str]]
     ) -> None:
         """Follow attributes of a module of the tree."""
         while True:
@@ -300,7 +310,7 @@ class Names:
             return False
         if module.endswith("/") or not self._star_has(path, star, parts[0], {path}):
             return False
-        self._member(module, self._module_name(path, star), parts, found, seen, explicit=True)
+        self._member(module, self._module_name(path, star), parts, found, seen)
         return True
 
 

@@ -69,7 +69,7 @@ def require(target: str) -> None:
 
 
 def toolchain() -> dict[str, str]:
-    """Versions of what decides the figures here: triton, torch, python, and ptxas on NVIDIA targets."""
+    """Versions of what decides the figures here: triton, and ptxas on NVIDIA targets."""
     if not _installed:
         raise RuntimeError("call install(target) first: the assembler depends on the target")
     from kgate.probes.codegen import compiler

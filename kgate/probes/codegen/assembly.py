@@ -241,8 +241,8 @@ def _flow(
 def in_loops(edges: list[list[int]]) -> set[int]:
     """Numbers of the blocks that can be reached again from themselves.
 
-    ``edges[i]`` are the successors of block i. A block is in a loop when it shares a strongly connected component
-    (found with Tarjan's algorithm) with another one, or follows itself.
+    ``edges[i]`` are the successors of block i. A block is in a loop when it shares a strongly connected
+    component (found with Tarjan's algorithm) with another one, or follows itself.
     """
     index: dict[int, int] = {}
     low: dict[int, int] = {}

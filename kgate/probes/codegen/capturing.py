@@ -153,10 +153,10 @@ def _offset(tensor: Any) -> int:
 
 
 def _operators(recorder: _Recorder) -> Any:
-    """A mode that notes torch operators, and runs custom operators' own code, so that its launches are seen."""
+    """A mode that notes torch operators, and runs custom operators' own code, to see what they launch."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Operators(TorchDispatchMode):
+    class Operators(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             body = _custom_body(function)

@@ -103,15 +103,10 @@ def usage(compiled: Any) -> Usage:
 
 
 def toolchain(backend: str, arch: int | str) -> dict[str, str]:
-    """Versions of what decides the figures: triton, torch, python, and ptxas on NVIDIA targets."""
-    import torch
+    """Versions of what decides the figures: triton (which holds LLVM), and ptxas on NVIDIA targets."""
     import triton
 
-    versions = {
-        "triton": triton.__version__,
-        "torch": torch.__version__,
-        "python": ".".join(str(part) for part in sys.version_info[:2]),
-    }
+    versions = {"triton": triton.__version__}
     if backend == "cuda":
         versions["ptxas"] = _ptxas_version(int(arch))
     return versions

@@ -83,12 +83,12 @@ class RecordedKernel:
     @functools.cached_property
     def n_regs(self) -> int:
         """Registers per thread."""
-        return self._usage.registers
+        return int(self._usage.registers)
 
     @functools.cached_property
     def n_spills(self) -> int:
         """Bytes spilled."""
-        return self._usage.spill_bytes
+        return int(self._usage.spill_bytes)
 
     @property
     def n_max_threads(self) -> int:

@@ -273,7 +273,7 @@ def _device_names() -> Any:
             return here
         return value
 
-    class DeviceNames(TorchFunctionMode):
+    class DeviceNames(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = dict(kwargs or {})
             if "device" in kwargs:

@@ -362,7 +362,7 @@ class Builder(upstream.InterpreterBuilder):  # type: ignore[misc]
         return self._shaped(arg, lambda a: a.reshape(shape))
 
     def create_trans(self, arg: Handle, perm: Any) -> Handle:
-        return self._shaped(arg, lambda a: np.ascontiguousarray(np.transpose(a, perm)))
+        return self._shaped(arg, lambda a: np.asarray(np.transpose(a, perm), order="C"))
 
     def create_expand_dims(self, arg: Handle, axis: int) -> Handle:
         return self._shaped(arg, lambda a: np.expand_dims(a, axis))

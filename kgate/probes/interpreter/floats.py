@@ -26,7 +26,7 @@ def bf16_to_f32(bits: Array) -> Array:
 
 def f32_to_bf16(values: Array) -> Array:
     """Round float32 to bfloat16 bit patterns (uint16): to nearest even, overflow to infinity, NaN kept."""
-    values = np.ascontiguousarray(values, dtype=np.float32)
+    values = np.asarray(values, dtype=np.float32, order="C")
     bits = values.view(np.uint32)
     bias = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
     rounded = ((bits + bias) >> np.uint32(16)).astype(np.uint16)
@@ -36,7 +36,7 @@ def f32_to_bf16(values: Array) -> Array:
 
 def truncate_to_bf16(values: Array) -> Array:
     """Round float32 to bfloat16 bit patterns towards zero (``fp_downcast_rounding="rtz"``)."""
-    values = np.ascontiguousarray(values, dtype=np.float32)
+    values = np.asarray(values, dtype=np.float32, order="C")
     truncated = (values.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return np.where(np.isnan(values), _BF16_NAN, truncated)
 
@@ -50,7 +50,7 @@ def truncate_to_f16(values: Array) -> Array:
 
 def round_tf32(values: Array) -> Array:
     """Round float32 to tf32 (10 bits of mantissa), to nearest even; infinities and NaN are kept."""
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    bits = np.asarray(values, dtype=np.float32, order="C").view(np.uint32)
     bias = np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))
     rounded = (bits + bias) & np.uint32(0xFFFFE000)
     special = (bits & np.uint32(0x7F800000)) == np.uint32(0x7F800000)
@@ -82,10 +82,10 @@ def f32_to_fp8(values: Array, name: str) -> Array:
 
     dtype = getattr(torch, _FP8_TORCH[name])
     limit = float(torch.finfo(dtype).max)
-    values = np.ascontiguousarray(values, dtype=np.float32)
+    values = np.asarray(values, dtype=np.float32, order="C")
     clipped = np.clip(values, -limit, limit)
     with torch._C.DisableTorchFunction():
-        encoded = torch.from_numpy(np.ascontiguousarray(clipped)).to(dtype).view(torch.uint8).numpy()
+        encoded = torch.from_numpy(np.array(clipped, dtype=np.float32).reshape(-1)).to(dtype).view(torch.uint8).numpy()
     return encoded.reshape(values.shape)
 
 

@@ -21,7 +21,6 @@ VALUES: dict[str, str] = {
     "outlier": "about N(0, 1), and one element of each row is 10,000",
     "zeros": "exact zeros",
     "negative": "about -|N(0, 1)|",
-    "untouched": "memory that nothing was written to, for tensors too large to fill",
 }
 
 
@@ -66,7 +65,7 @@ def floats(shape: Sequence[int], values: str, seed: int, name: str) -> Any:
         return np.broadcast_to(drawn[..., :1], drawn.shape).copy()
     if values == "outlier" and drawn.ndim and drawn.shape[-1]:
         drawn[..., drawn.shape[-1] // 2] = 10000.0
-    elif values in ("zeros", "untouched"):
+    elif values == "zeros":
         drawn[...] = 0.0
     elif values == "negative":
         drawn = -np.abs(drawn)

@@ -58,3 +58,10 @@ def _last_line_inside(text: str, tree: str) -> str:
         if path.startswith(prefix):
             return f"{path[len(prefix):]}:{line}"
     return ""
+
+
+def shown(place: tuple[str, int], tree: str) -> str:
+    """``path:line`` with the path relative to the tree, where it lies in it."""
+    path, line = place
+    prefix = tree.rstrip("/") + "/"
+    return f"{path.removeprefix(prefix)}:{line}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -15,6 +17,9 @@ from kgate.source.git.snapshot import Snapshot
 
 KEPT = 4
 """Exported trees that stay in the folder for the next run."""
+
+_ABANDONED = 24 * 3600
+"""Seconds after which half an export must be that of a process that was killed."""
 
 _held: list[int] = []
 """Locks on the trees that this process uses, open until it ends."""
@@ -165,6 +170,10 @@ def _prune(destination: Path, keep: Path) -> None:
     for old in trees[KEPT:]:
         if old != keep:
             _remove_unused(old)
+    for left in [*destination.glob(".new-*"), *destination.glob(".old-*")]:
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _remove_unused(tree: Path) -> None:

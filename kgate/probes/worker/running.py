@@ -1,0 +1,90 @@
+"""One job in its own process: the kernel found, its declaration checked, the probe run."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from types import ModuleType
+from typing import Any
+
+from kgate.cases.records import Case
+from kgate.probes.worker import endings, memory
+
+Answer = dict[str, Any]
+
+
+def run(job: dict[str, Any], module: ModuleType, tree: str) -> Answer:
+    """The answer for one job: ``status``, ``message``, ``figures``, ``details`` and, of the compiler, ``toolchain``."""
+    case = read_case(job["case"])
+    try:
+        kernel = find(module, job["qualname"])
+        moved = difference(job["description"], kernel.describe()) if job["description"] else ""
+        if moved:
+            return {"status": "error", "message": moved, "details": {"stage": "declaration"}}
+        memory.limit(kernel.envelope, case)
+        return _probe(job, kernel, case, tree)
+    except BaseException as error:  # whatever the user's code raises is an answer, SystemExit too
+        return _raised(error, tree)
+
+
+def read_case(data: dict[str, Any]) -> Case:
+    """A case as it came over the pipe."""
+    return Case(**{**data, "absent": tuple(data["absent"])})
+
+
+def find(module: ModuleType, qualname: str) -> Any:
+    """The declared kernel by its qualified name; raises ``LookupError`` with what is there instead."""
+    found = functools.reduce(lambda owner, name: getattr(owner, name, None), qualname.split("."), module)
+    if not (hasattr(found, "launcher") and hasattr(found, "describe")):
+        what = "nothing" if found is None else type(found).__name__
+        raise LookupError(f"{qualname} in {module.__name__} is {what} at run time, a declared kernel was expected")
+    return found
+
+
+def difference(read: Any, ran: Any, path: str = "") -> str:
+    """Where what was executed differs from what was read from source, in one sentence; empty where nowhere."""
+    if isinstance(read, dict) and isinstance(ran, dict):
+        for key in [*read, *(key for key in ran if key not in read)]:
+            inner = f"{path}.{key}" if path else str(key)
+            if key not in ran or key not in read:
+                return _differs(inner, read.get(key), ran.get(key))
+            found = difference(read[key], ran[key], inner)
+            if found:
+                return found
+        return ""
+    if isinstance(read, (list, tuple)) and isinstance(ran, (list, tuple)) and len(read) == len(ran):
+        pairs = enumerate(zip(read, ran, strict=True))
+        return next(filter(None, (difference(a, b, f"{path}[{at}]") for at, (a, b) in pairs)), "")
+    same = type(read) is type(ran) or isinstance(read, (list, tuple)) or not isinstance(read, bool | str)
+    return "" if same and read == ran else _differs(path, read, ran)
+
+
+def _differs(path: str, read: Any, ran: Any) -> str:
+    return (
+        f"the declaration that ran is not the one in the source: {path} reads {read!r} and is {ran!r} at run time; "
+        "write the value as a literal or a constant that is bound once"
+    )
+
+
+def _probe(job: dict[str, Any], kernel: Any, case: Case, tree: str) -> Answer:
+    if job["probe"] == "codegen":
+        from kgate.probes.worker import compiling
+
+        return compiling.run(kernel, case, job["target"])
+    from kgate.probes.worker import judging
+
+    return judging.run(kernel, case, job["target"], tree)
+
+
+def _raised(error: BaseException, tree: str) -> Answer:
+    frames = traceback.extract_tb(error.__traceback__)
+    line = endings.line_inside(frames, tree)
+    device = getattr(error, "device_line", None)
+    if device:
+        line = endings.shown(device, tree)
+    status = {"Unsupported": "skipped", "CannotLaunch": "cannot-launch"}.get(type(error).__name__, "error")
+    details: dict[str, Any] = {"traceback": "".join(traceback.format_exception(error))[-4000:]}
+    if line:
+        details["line"] = line
+    message = endings.describe(error)
+    return {"status": status, "message": f"{message} (at {line})" if line else message, "details": details}

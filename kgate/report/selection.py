@@ -1,0 +1,70 @@
+"""What a diff touched, as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kgate.report.text import plural
+
+if TYPE_CHECKING:
+    from kgate.gate.select import Selection
+
+SCHEMA = "kgate.affected/1"
+
+
+def render_text(selection: Selection, *, paths: bool) -> str:
+    """One line per kernel; with ``paths`` every stop from the diff to it."""
+    lines = []
+    for item in selection.affected:
+        was = f" (was {item.was})" if item.was else ""
+        lines.append(f"{item.path}  {item.name}{was}  {', '.join(item.moved)}")
+        shown = item.reasons if paths else item.reasons[:1]
+        for reason in shown:
+            lines.append(f"    {reason.role}: {reason.sentence}")
+            if paths:
+                lines.extend(f"        {_step(step)}" for step in reason.steps)
+    lines.extend(f"{item.path}  {item.name}  no longer declared" for item in selection.removed)
+    if not lines:
+        lines.append("no kernel affected")
+    total = len(selection.head.declarations)
+    lines.append(f"{len(selection.affected)} of {plural(total, 'kernel')}: {selection.comparison.explanation}")
+    return "\n".join(lines) + "\n"
+
+
+def _step(step: object) -> str:
+    from kgate.source.records import Step
+
+    assert isinstance(step, Step)
+    place = f"{step.path}:{step.line}" if step.line else step.path
+    name = step.symbol.rpartition("::")[2]
+    return f"{place}  {name}{f'  {step.change}' if step.change else ''}"
+
+
+def render_json(selection: Selection) -> str:
+    """One object with schema, base, head and ``kernels``: name, path and reasons of each."""
+    import msgspec
+
+    base = selection.comparison.base
+    document = {
+        "schema": SCHEMA,
+        "base": {"label": base.label, "tree": base.tree, "commit": base.commit} if base else None,
+        "head": {
+            "label": selection.comparison.head.label,
+            "tree": selection.comparison.head.tree,
+            "commit": selection.comparison.head.commit,
+        },
+        "explanation": selection.comparison.explanation,
+        "kernels": [
+            {
+                "name": item.name,
+                "path": item.path,
+                "kernel": item.kernel,
+                "was": item.was,
+                "moved": item.moved,
+                "reasons": item.reasons,
+            }
+            for item in selection.affected
+        ],
+        "removed": selection.removed,
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
