@@ -67,7 +67,11 @@ def _comparison(command: Command) -> Command:
     """The options that say what is compared with what."""
     for option in reversed(
         [
-            click.option("--base", metavar="REV", help="Compare with this commit (default: found from hook, CI or upstream)."),
+            click.option(
+                "--base",
+                metavar="REV",
+                help="Compare with this commit (default: found from hook, CI or upstream).",
+            ),
             click.option("--head", metavar="REV", help="Judge this commit (default: the staged or the working tree)."),
             click.option("--staged", is_flag=True, help="Judge what is staged, as a hook does."),
         ]
@@ -77,7 +81,14 @@ def _comparison(command: Command) -> Command:
 
 
 def _format(*names: str) -> Callable[[Command], Command]:
-    return click.option("--format", "style", type=click.Choice(names), default=names[0], show_default=True, help="How to print it.")
+    return click.option(
+        "--format",
+        "style",
+        type=click.Choice(names),
+        default=names[0],
+        show_default=True,
+        help="How to print it.",
+    )
 
 
 @main.command()
@@ -85,10 +96,20 @@ def _format(*names: str) -> Callable[[Command], Command]:
 @_comparison
 @click.option("--all", "everything", is_flag=True, help="Judge every declared kernel, touched or not.")
 @click.option("--budget", metavar="TIME", help="Stop after this long (20s, 5m); what did not run is said.")
-@click.option("--probe", "probes", multiple=True, type=click.Choice(["accuracy", "codegen"]), help="Run this probe only.")
+@click.option(
+    "--probe",
+    "probes",
+    multiple=True,
+    type=click.Choice(["accuracy", "codegen"]),
+    help="Run this probe only.",
+)
 @click.option("--target", "targets", multiple=True, metavar="TARGET", help="Compile for this target only (cuda:sm_90).")
 @click.option("--no-memory", is_flag=True, help="Run also what a remembered pass would spare.")
-@click.option("--pending", type=click.Path(file_okay=False, path_type=Path), help="Write all measurements here, for `kgate bless --from`.")
+@click.option(
+    "--pending",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write all measurements here, for `kgate bless --from`.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show passing verdicts too.")
 @_format("terminal", "json", "github")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this file.")
@@ -215,7 +236,12 @@ def cases(kernel: str, style: str) -> None:
 @click.option("-k", "--case", "case", metavar="CASE", help="Bless this workload only.")
 @click.option("--target", "targets", multiple=True, metavar="TARGET", help="Bless the lines of this target only.")
 @click.option("--reason", help="Why something may get worse; kept in the line as its note.")
-@click.option("--from", "pending", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Take measurements from here (`kgate check --pending`).")
+@click.option(
+    "--from",
+    "pending",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Take measurements from here (`kgate check --pending`).",
+)
 @click.option("--dry-run", is_flag=True, help="Show old and new, write nothing.")
 @_format("terminal", "json")
 def bless(kernels: tuple[str, ...], style: str, **options: Any) -> None:

@@ -79,9 +79,7 @@ def _access_rule(old: _Values, new: _Values) -> _Found:
         widest = next((width for width in _WIDTHS if moved[width]), None)
         if widest is None:
             continue
-        narrower = {
-            width: count for width, count in moved.items() if width < widest and count * moved[widest] < 0
-        }
+        narrower = {width: count for width, count in moved.items() if width < widest and count * moved[widest] < 0}
         bits = sum(width * abs(count) for width, count in narrower.items())
         if bits < SAME_WORK * widest * abs(moved[widest]):
             continue  # fewer or more accesses, not narrower or wider ones
@@ -199,9 +197,7 @@ def _pair(old: Figures, new: Figures) -> tuple[list[tuple[str, str]], list[str],
     pairs = [(label, label) for label in new if label in old]
     for likeness in (_edited, _renamed):
         for label in list(added):
-            ranked = sorted(
-                ((likeness(before, label, old, new), -index) for index, before in enumerate(gone))
-            )
+            ranked = sorted(((likeness(before, label, old, new), -index) for index, before in enumerate(gone)))
             if ranked and ranked[-1][0] > 0:
                 pairs.append((gone.pop(-ranked[-1][1]), label))
                 added.remove(label)

@@ -31,9 +31,7 @@ class FilesChanged(Exception):
         self.paths = paths
 
 
-def replace_files(
-    top: Path, new: Mapping[str, bytes | None], *, read: Mapping[str, bytes | None]
-) -> list[str]:
+def replace_files(top: Path, new: Mapping[str, bytes | None], *, read: Mapping[str, bytes | None]) -> list[str]:
     """Give files new contents, all at once; None deletes one. Paths are relative to ``top``.
 
     ``read`` is what the caller saw in each, None where there was none. Raises :class:`FilesChanged`, with
@@ -91,8 +89,7 @@ def _journal(top: Path) -> Path:
 
 def _write_journal(top: Path, changes: Mapping[str, bytes | None], read: Mapping[str, bytes | None]) -> None:
     files = {
-        path: {"old": _digest(read.get(path)), "new": _encoded(content)}
-        for path, content in sorted(changes.items())
+        path: {"old": _digest(read.get(path)), "new": _encoded(content)} for path, content in sorted(changes.items())
     }
     text = json.dumps({"schema": SCHEMA, "files": files})
     document = json.dumps({"sum": hashlib.sha256(text.encode()).hexdigest(), "text": text})

@@ -182,9 +182,7 @@ class Baselines:
         return found
 
 
-def load(
-    source: Snapshot | Path, layout: Layout | None = None, *, kernels: Collection[str] | None = None
-) -> Baselines:
+def load(source: Snapshot | Path, layout: Layout | None = None, *, kernels: Collection[str] | None = None) -> Baselines:
     """Read the baselines of a tree, or of a repository's working folder.
 
     ``kernels`` restricts it to some identities. Whatever the files hold, the result is lines and problems,
@@ -238,9 +236,7 @@ def _read_bytes(path: Path) -> bytes:
         return b"\xff"  # no text: told apart from an empty file, and reported as unreadable
 
 
-def _overlaid(
-    contents: dict[str, bytes], pending: Mapping[str, bytes | None], layout: Layout
-) -> dict[str, bytes]:
+def _overlaid(contents: dict[str, bytes], pending: Mapping[str, bytes | None], layout: Layout) -> dict[str, bytes]:
     for path, content in pending.items():
         if layout.parse(path) is None:
             continue
@@ -257,9 +253,7 @@ def _half_blessed(contents: Mapping[str, bytes], pending: Mapping[str, bytes | N
     if not new or not old:
         return []
     message = "is from before a bless that was interrupted, and other files are from after it"
-    return [
-        Problem(INTERRUPTED, path, 0, message, "run: kgate bless, then stage its files again") for path in old
-    ]
+    return [Problem(INTERRUPTED, path, 0, message, "run: kgate bless, then stage its files again") for path in old]
 
 
 # One file -------------------------------------------------------------------------------------------------
@@ -270,11 +264,9 @@ def read_file(path: str, kernel: str, target: str, content: bytes) -> File:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
-        problem = Problem(
-            UNREADABLE, path, 0, "is not text", f"delete it, then {_bless(kernel)}", kernel, target
-        )
+        problem = Problem(UNREADABLE, path, 0, "is not text", f"delete it, then {_bless(kernel)}", kernel, target)
         return File(path, kernel, target, content, (), (problem,))
-    lines = text.splitlines()
+    lines = text.split("\n")  # not splitlines: a note may hold other separators
     for number, written in enumerate(lines, 1):
         if _MARKER.match(written):
             remedy = f"take either side, then {_bless(kernel)}"
@@ -294,15 +286,12 @@ def read_file(path: str, kernel: str, target: str, content: bytes) -> File:
             records.append(Record(written, number, key, None))
     records, twice = _unique(records)
     problems += [
-        _problem(DUPLICATE, path, record.number, _twice(record), kernel, target, record.key)
-        for record in twice
+        _problem(DUPLICATE, path, record.number, _twice(record), kernel, target, record.key) for record in twice
     ]
     return File(path, kernel, target, content, tuple(records), tuple(problems))
 
 
-def _problem(
-    code: str, path: str, number: int, message: str, kernel: str, target: str, key: Key | None
-) -> Problem:
+def _problem(code: str, path: str, number: int, message: str, kernel: str, target: str, key: Key | None) -> Problem:
     remedy = "upgrade kgate" if code == SCHEMA_UNKNOWN else f"restore it with git, or {_bless(kernel)}"
     return Problem(code, path, number, message, remedy, kernel, target, key)
 
@@ -334,16 +323,14 @@ def _unique(records: list[Record]) -> tuple[list[Record], list[Record]]:
     return kept, twice
 
 
-def _read_line(
-    written: str, number: int, kernel: str, target: str
-) -> Record | tuple[str, str, Key | None] | None:
+def _read_line(written: str, number: int, kernel: str, target: str) -> Record | tuple[str, str, Key | None] | None:
     """A record; or code, message and key of what is wrong; or None for a line that says nothing."""
     text = written.strip()
     if not text:
         return None
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return UNREADABLE, "is not a line that kgate wrote", None
     if isinstance(document, str):
         return None
@@ -370,10 +357,11 @@ def _read_line(
 
 
 def _are_figures(value: Mapping[str, Any]) -> bool:
-    return all(
-        isinstance(group, dict) and all(isinstance(item, (bool, int, float, str)) for item in group.values())
-        for group in value.values()
-    )
+    return all(isinstance(group, dict) and all(_is_figure(item) for item in group.values()) for group in value.values())
+
+
+def _is_figure(value: Any) -> bool:
+    return isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))
 
 
 # Writing --------------------------------------------------------------------------------------------------
@@ -450,6 +438,4 @@ def _target_name(target: str) -> str:
 
 
 def _quote(name: str) -> str:
-    return re.sub(
-        r"[^A-Za-z0-9_.+]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name
-    )
+    return re.sub(r"[^A-Za-z0-9_.+]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)

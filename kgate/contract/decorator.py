@@ -260,11 +260,7 @@ def _launcher_mistakes(launcher: Any) -> list[DeclarationError]:
     where = ("launcher",)
     remedy = "declare a function at module level that calls it"
     if isinstance(launcher, Kernel):
-        return [
-            DeclarationError(
-                "not-a-function", f"{launcher.name} is already a kernel", where, "declare it once"
-            )
-        ]
+        return [DeclarationError("not-a-function", f"{launcher.name} is already a kernel", where, "declare it once")]
     if isinstance(launcher, (staticmethod, classmethod, type)) or hasattr(launcher, "__self__"):
         builtin = type(launcher).__name__ == "builtin_function_or_method"
         if not builtin:
@@ -286,26 +282,18 @@ def _part_mistakes(parts: dict[str, Any]) -> list[DeclarationError]:
         remedy = f'write {part}=function or {part}="package.module:function"'
         if isinstance(value, str):
             module, colon, qualname = value.partition(":")
-            if not colon or not all(
-                piece.isidentifier() for piece in (*module.split("."), *qualname.split("."))
-            ):
-                errors.append(
-                    DeclarationError("bad-function", f"{value!r} names no function", (part,), remedy)
-                )
+            if not colon or not all(piece.isidentifier() for piece in (*module.split("."), *qualname.split("."))):
+                errors.append(DeclarationError("bad-function", f"{value!r} names no function", (part,), remedy))
         elif not callable(value) or not hasattr(value, "__module__") or not hasattr(value, "__qualname__"):
             errors.append(DeclarationError("bad-function", f"{value!r} is not a function", (part,), remedy))
         elif "<lambda>" in value.__qualname__:
-            errors.append(
-                DeclarationError("bad-function", "a lambda has no name", (part,), "write a function")
-            )
+            errors.append(DeclarationError("bad-function", "a lambda has no name", (part,), "write a function"))
     return errors
 
 
 def _option_mistakes(options: dict[str, Any], envelope: object) -> list[DeclarationError]:
     errors = [
-        DeclarationError(
-            "bad-name", f"{option} is a name, not {value!r}", (option,), f'write {option}="rms_norm"'
-        )
+        DeclarationError("bad-name", f"{option} is a name, not {value!r}", (option,), f'write {option}="rms_norm"')
         for option, value in options.items()
         if value is not None and (not isinstance(value, str) or not value)
     ]

@@ -115,10 +115,7 @@ def facts_of(value: Any, *, align: bool = False) -> Any:
 def facts_of_call(envelope: Envelope, arguments: dict[str, Any]) -> dict[str, Any]:
     """Facts of a whole call, by input."""
     aligned = {
-        name
-        for condition in envelope.conditions
-        for function, name, _ in condition.asked()
-        if function == "align"
+        name for condition in envelope.conditions for function, name, _ in condition.asked() if function == "align"
     }
     return {name: facts_of(arguments.get(name), align=name in aligned) for name in envelope.inputs}
 

@@ -70,10 +70,10 @@ class TensorFacts(Record):
     __slots__ = ("align", "device", "dtype", "shape", "strides")
     shape: tuple[int, ...]
     """Sizes of the axes."""
-    strides: tuple[int, ...] | None
-    """Strides in elements."""
     dtype: str | None
     """Name of the dtype, without `torch.`."""
+    strides: tuple[int, ...] | None
+    """Strides in elements."""
     device: str | None
     """`cuda:0`, `cpu`; compared between tensors only."""
     align: int | None
@@ -215,7 +215,7 @@ class _Judge:
                 "choice",
                 f"{name} is {_short(value)}, not one of {options}",
                 name,
-                _short(value),
+                _got(value),
                 [*spec.values],
             )
 
@@ -226,15 +226,11 @@ class _Judge:
         else:
             want = {"kind": spec.kind, "lo": spec.lo, "hi": spec.hi}
             limits = "" if spec.lo is None and spec.hi is None else f" within {spec.lo}..{spec.hi}"
-            self.refuse(
-                "scalar", f"{name} is {_short(value)}, not {spec.kind}{limits}", name, _short(value), want
-            )
+            self.refuse("scalar", f"{name} is {_short(value)}, not {spec.kind}{limits}", name, _got(value), want)
 
     def take_list(self, name: str, spec: ListOf, fact: Any) -> None:
         if not isinstance(fact, (list, tuple)):
-            self.refuse(
-                "type", f"{name} is {_short(fact)}, not a list of tensors", name, _short(fact), "list"
-            )
+            self.refuse("type", f"{name} is {_short(fact)}, not a list of tensors", name, _got(fact), "list")
             return
         self.tensors[name] = TensorFacts(())
         fit = [self.take_tensor(name, f"{name}[{at}]", spec.element, one) for at, one in enumerate(fact)]
@@ -243,7 +239,7 @@ class _Judge:
 
     def take_tensor(self, name: str, label: str, spec: Tensor | Offsets, fact: Any) -> bool:
         if not isinstance(fact, TensorFacts):
-            self.refuse("type", f"{label} is {_short(fact)}, not a tensor", name, _short(fact), "tensor")
+            self.refuse("type", f"{label} is {_short(fact)}, not a tensor", name, _got(fact), "tensor")
             return False
         if name == label:
             self.tensors[name] = fact
@@ -274,12 +270,7 @@ class _Judge:
         dims = self.envelope.dims
         whole = {name: fact for name, label, _, fact in self.sized if name == label}
         self.known = {name: self.values[name] for name in self.envelope.plan.integers if name in self.values}
-        skipped = [
-            one
-            for step in self.envelope.plan.steps
-            for one in self.sizes(step, whole)
-            if not self.unify(*one)
-        ]
+        skipped = [one for step in self.envelope.plan.steps for one in self.sizes(step, whole) if not self.unify(*one)]
         for step, label, size in skipped:
             self.unify(step, label, size)
         self.values.update((name, size) for name, size in self.known.items() if name in dims)
@@ -305,9 +296,7 @@ class _Judge:
         return settled is None or step.expr.names() <= self.known.keys()
 
     def refuse_size(self, step: Step, label: str, size: int) -> None:
-        sizes = ", ".join(
-            f"{name} = {self.known[name]}" for name in sorted(step.expr.names() & self.known.keys())
-        )
+        sizes = ", ".join(f"{name} = {self.known[name]}" for name in sorted(step.expr.names() & self.known.keys()))
         given = f" with {sizes}" if sizes else ""
         place = f"the length of {label}" if step.axis < 0 else f"axis {step.axis} of {label}"
         message = f"{place} is {size}, not {step.expr}{given}"
@@ -392,11 +381,7 @@ def _workload_fact(envelope: Envelope, workload: Workload, name: str, spec: Inpu
     values = sizes_of(envelope, workload)
     if isinstance(spec, ListOf):
         one = _tensor_fact(envelope, workload, name, spec.element, values)
-        return (
-            [one] * min(spec.axis.evaluate(values), 64)
-            if spec.length not in values
-            else [one] * values[spec.length]
-        )
+        return [one] * spec.axis.evaluate(values)
     return _tensor_fact(envelope, workload, name, spec, values)
 
 
@@ -414,9 +399,7 @@ def sizes_of(envelope: Envelope, workload: Workload) -> dict[str, int]:
     """Sizes of a workload's dims and integer parameters, ranges of one size and first choices filled in."""
     sizes: dict[str, Any] = {name: dim.lo for name, dim in envelope.dims.items() if dim.lo == dim.hi}
     sizes |= {name: spec.values[0] for name, spec in envelope.choices().items() if spec.numbers()}
-    sizes |= {
-        n: _some(spec) for n, spec in envelope.scalars().items() if spec.kind == "int" and not spec.optional
-    }
+    sizes |= {n: _some(spec) for n, spec in envelope.scalars().items() if spec.kind == "int" and not spec.optional}
     sizes |= {name: value for name, value in workload.values.items() if type(value) is int}
     return sizes
 
@@ -440,9 +423,13 @@ def _tensor_fact(
     return TensorFacts(shape, dtype, contiguous_strides(shape) if known else None)
 
 
+def _got(value: Any) -> Any:
+    """A value as a reason may carry it: itself where JSON has it, else what it is."""
+    return value if type(value) in (int, float, bool, str, type(None)) else f"a {type(value).__name__}"
+
+
 def _short(value: Any) -> str:
-    text = value if type(value) in (int, float, bool, str, type(None)) else f"a {type(value).__name__}"
-    return repr(text) if isinstance(value, str) else str(text)
+    return repr(value) if isinstance(value, str) else str(_got(value))
 
 
 def _either(words: Sequence[str]) -> str:

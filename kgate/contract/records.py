@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Record:
-    """A frozen record: its public slots are its fields, in the order of its constructor's parameters."""
+    """A frozen record: its annotations are its fields, in the order of its constructor's parameters."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -25,8 +25,8 @@ class Record:
 
     @classmethod
     def fields(cls) -> tuple[str, ...]:
-        """Names of the fields, without what is derived from them (whose slots start with `_`)."""
-        return tuple(slot for slot in cls.__slots__ if not slot.startswith("_"))
+        """Names of the fields, without what is derived from them (which starts with `_`)."""
+        return tuple(name for name in cls.__annotations__ if not name.startswith("_"))
 
     def replace(self: R, **changes: Any) -> R:
         """A copy with some fields changed, validated like a new one."""

@@ -71,11 +71,7 @@ class AxisExpr:
             except ZeroDivisionError:
                 return None
         name = next(iter(unknown))
-        if (
-            len(unknown) > 1
-            or (solvable is not None and name not in solvable)
-            or not linear_in(self.expr, name)
-        ):
+        if len(unknown) > 1 or (solvable is not None and name not in solvable) or not linear_in(self.expr, name):
             return {}
         return self._settle(name, size, dims)
 
@@ -125,9 +121,7 @@ def linear_in(expr: Expr, name: str) -> bool:
 def parse_shape(text: str) -> tuple[AxisExpr, ...]:
     """Read an axis string; raises DeclarationError (`bad-shape`) with the column and a remedy."""
     if not isinstance(text, str):
-        raise DeclarationError(
-            "bad-shape", f"a shape is a string of axes, not {text!r}", remedy='write it as "M N"'
-        )
+        raise DeclarationError("bad-shape", f"a shape is a string of axes, not {text!r}", remedy='write it as "M N"')
     return tuple(_parse_axis(piece, start) for piece, start in _pieces(text))
 
 
@@ -143,9 +137,7 @@ def _parse_axis(text: str, start: int = 0) -> AxisExpr:
     try:
         expr = parse_number(text)
     except DeclarationError as error:
-        raise _bad(
-            text, error.message.partition(": ")[2], start + (error.column or 1), error.remedy
-        ) from None
+        raise _bad(text, error.message.partition(": ")[2], start + (error.column or 1), error.remedy) from None
     for node in expr.walk():
         if not isinstance(node, NUMBER_NODES) or (isinstance(node, Literal) and type(node.value) is not int):
             remedy = "axes are built of dims and whole numbers"

@@ -127,9 +127,7 @@ def _text_tuple_mistakes(part: str, value: object, *inner: str) -> list[Declarat
         return []
     example = f'("{value}",)' if isinstance(value, str) else '("...",)'
     remedy = f"write {f'{inner[0]!r}: ' if inner else f'{part}='}{example}"
-    return [
-        DeclarationError("not-a-tuple", f"{(part, *inner)[-1]} is a tuple of strings", (part, *inner), remedy)
-    ]
+    return [DeclarationError("not-a-tuple", f"{(part, *inner)[-1]} is a tuple of strings", (part, *inner), remedy)]
 
 
 def parse_conditions(where: Sequence[str]) -> tuple[tuple[Expr, ...], list[DeclarationError]]:
@@ -167,14 +165,10 @@ def _kind_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
             if not isinstance(spec, allowed):
                 shown = spec.__name__ if isinstance(spec, type) else type(spec).__name__
                 remedy = f"write {name!r}: {shown}()" if spec in allowed else f"give it {example}"
-                yield DeclarationError(
-                    "wrong-kind", f"{name!r} is {example}, not {shown}", (part, str(name)), remedy
-                )
+                yield DeclarationError("wrong-kind", f"{name!r} is {example}, not {shown}", (part, str(name)), remedy)
             elif part == "outputs" and getattr(spec, "mutated", False):
                 remedy = "mark the input as mutated, and drop the output or the mark"
-                yield DeclarationError(
-                    "mutated-output", f"{name!r} is an output", (part, name, "mutated"), remedy
-                )
+                yield DeclarationError("mutated-output", f"{name!r} is an output", (part, name, "mutated"), remedy)
 
 
 def _name_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
@@ -182,21 +176,15 @@ def _name_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
     for part in ("inputs", "outputs", "dims", "dtypes"):
         for name in getattr(envelope, part):
             if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
-                yield DeclarationError(
-                    "bad-name", f"{name!r} is not a name", (part, str(name)), "write an identifier"
-                )
+                yield DeclarationError("bad-name", f"{name!r} is not a name", (part, str(name)), "write an identifier")
             elif name.startswith("_kg_"):
-                yield DeclarationError(
-                    "bad-name", f"{name!r} is reserved", (part, name), "choose another name"
-                )
+                yield DeclarationError("bad-name", f"{name!r} is reserved", (part, name), "choose another name")
             elif part != "outputs" and part != "inputs" and (name in RESERVED or name in DTYPES):
                 message = f"{name!r} is a word of the language"
                 yield DeclarationError("bad-name", message, (part, name), "choose another name")
             elif name in seen:
                 message = f"{name!r} is already among the {seen[name]}"
-                yield DeclarationError(
-                    "duplicate-name", message, (part, name), "give each thing its own name"
-                )
+                yield DeclarationError("duplicate-name", message, (part, name), "give each thing its own name")
             else:
                 seen[name] = part
 
@@ -219,28 +207,19 @@ def _dtype_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
             wrong = [d for d in envelope.dtypes[spec.dtype] if d in DTYPES and d not in INDEX_DTYPES]
             if isinstance(spec, Offsets) and wrong:
                 message = f"offsets are int32 or int64, and {spec.dtype} can be {', '.join(wrong)}"
-                yield DeclarationError(
-                    "offsets-dtype", message, (*path, "dtype"), "give them a variable of their own"
-                )
+                yield DeclarationError("offsets-dtype", message, (*path, "dtype"), "give them a variable of their own")
         elif spec.dtype not in DTYPES:
             message = f"{spec.dtype!r} is neither a dtype nor one of the dtype variables"
-            remedy = (
-                suggestion(spec.dtype, [*envelope.dtypes, *DTYPES])
-                or f'define it: dtypes={{"{spec.dtype}": ...}}'
-            )
+            remedy = suggestion(spec.dtype, [*envelope.dtypes, *DTYPES]) or f'define it: dtypes={{"{spec.dtype}": ...}}'
             yield DeclarationError("unknown-dtype", message, (*path, "dtype"), remedy)
     for name, values in envelope.dtypes.items():
         yield from _dtype_variable_mistakes(name, values, used.get(name, set()))
 
 
-def _dtype_variable_mistakes(
-    name: str, values: tuple[str, ...], used: set[str]
-) -> Iterator[DeclarationError]:
+def _dtype_variable_mistakes(name: str, values: tuple[str, ...], used: set[str]) -> Iterator[DeclarationError]:
     where = ("dtypes", name)
     if not values:
-        yield DeclarationError(
-            "empty-dtypes", f"{name} has no dtypes", where, f'write "{name}": ("float32",)'
-        )
+        yield DeclarationError("empty-dtypes", f"{name} has no dtypes", where, f'write "{name}": ("float32",)')
     for at, value in enumerate(values):
         if value not in DTYPES:
             message = f"there is no dtype {value!r}"
@@ -310,15 +289,11 @@ def _dim_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
         if not parts:
             yield DeclarationError("unused-dim", f"no tensor has the dim {name}", where, "use it, or drop it")
         elif "inputs" in parts:
-            message = (
-                f"no input tells the size of {name}: it stands in arithmetic that cannot be solved for it"
-            )
+            message = f"no input tells the size of {name}: it stands in arithmetic that cannot be solved for it"
             yield DeclarationError("unbound-dim", message, where, f'give some input an axis "{name}"')
         else:
             message = f"no input tells the size of {name}"
-            yield DeclarationError(
-                "unbound-dim", message, where, f"use it for an input, or declare a parameter {name}"
-            )
+            yield DeclarationError("unbound-dim", message, where, f"use it for an input, or declare a parameter {name}")
 
 
 def bindable(envelope: Envelope) -> set[str]:
@@ -461,9 +436,7 @@ class _Types:
         elif "choice" in kinds and len(kinds) == 2:
             self.choice(*((left, right) if left_kind == "choice" else (right, left)))
         else:
-            self.refuse(
-                left, f"{left} and {right} cannot be compared", "compare numbers, or a choice with its value"
-            )
+            self.refuse(left, f"{left} and {right} cannot be compared", "compare numbers, or a choice with its value")
 
     def choice(self, name: Expr, value: Expr) -> None:
         """A choice against one of its values."""
@@ -491,16 +464,12 @@ def _grad_mistakes(envelope: Envelope, grad: Sequence[str]) -> list[DeclarationE
             remedy = suggestion(name, envelope.tensors()) or "name a tensor of the inputs"
             errors.append(DeclarationError("grad-unknown", f"there is no input {name!r}", where, remedy))
         elif not isinstance(element, Tensor):
-            errors.append(
-                DeclarationError("grad-not-tensor", f"{name!r} is not a tensor", where, "drop it from grad")
-            )
+            errors.append(DeclarationError("grad-not-tensor", f"{name!r} is not a tensor", where, "drop it from grad"))
         elif not all(map(is_floating, envelope.dtypes_of(element.dtype))):
             message = f"{name!r} is not of floating point"
             errors.append(DeclarationError("grad-not-floating", message, where, "drop it from grad"))
         elif name in grad[:at]:
-            errors.append(
-                DeclarationError("duplicate-name", f"{name!r} is there twice", where, "name it once")
-            )
+            errors.append(DeclarationError("duplicate-name", f"{name!r} is there twice", where, "name it once"))
     return errors
 
 
@@ -527,9 +496,7 @@ def _workload_list_mistakes(envelope: Envelope, workloads: Sequence[object]) -> 
         key = (workload.values, workload.layouts, workload.absent)
         if key in seen:
             message = "the same workload is there twice"
-            yield DeclarationError(
-                "duplicate-name", message, ("workloads", str(at)), "drop one, or change it"
-            )
+            yield DeclarationError("duplicate-name", message, ("workloads", str(at)), "drop one, or change it")
         seen.append(key)
 
 
@@ -548,9 +515,7 @@ def workload_mistakes(envelope: Envelope, workload: Workload) -> list[Declaratio
         return [DeclarationError("workload-outside", "a size divides by zero", (), "change the workload")]
     for reason in envelope.reasons(facts):
         message = f"the workload is outside the envelope: {reason.message}"
-        errors.append(
-            DeclarationError("workload-outside", message, (), "change the workload or the envelope")
-        )
+        errors.append(DeclarationError("workload-outside", message, (), "change the workload or the envelope"))
     return errors
 
 
@@ -562,9 +527,7 @@ def _workload_values(envelope: Envelope, workload: Workload) -> Iterator[Declara
             dim = envelope.dims[name]
             if type(value) is not int or not dim.lo <= value <= dim.hi:
                 message = f"{name} = {value!r} is not within {dim.lo}..{dim.hi}"
-                yield DeclarationError(
-                    "workload-range", message, where, "change the workload, or widen the range"
-                )
+                yield DeclarationError("workload-range", message, where, "change the workload, or widen the range")
         elif name in envelope.dtypes:
             if value not in envelope.dtypes[name]:
                 message = f"{name} = {value!r} is not supported"
@@ -575,9 +538,7 @@ def _workload_values(envelope: Envelope, workload: Workload) -> Iterator[Declara
                 message = f"{name} = {value!r} is not supported"
                 yield DeclarationError("workload-choice", message, where, f"it is {_allowed(spec)}")
         elif spec is not None:
-            remedy = (
-                f'leave it out with absent=("{name}",)' if value is None else "give the sizes of its axes"
-            )
+            remedy = f'leave it out with absent=("{name}",)' if value is None else "give the sizes of its axes"
             yield DeclarationError("workload-unknown", f"{name!r} is a tensor", where, remedy)
         else:
             names = [*envelope.dims, *envelope.dtypes, *envelope.choices(), *envelope.scalars()]
@@ -613,9 +574,7 @@ def _workload_names(envelope: Envelope, workload: Workload) -> Iterator[Declarat
     lengths = {n for part, axis, path in _axis_sites(envelope) if path[-1] == "length" for n in axis.names()}
     for name, dim in envelope.dims.items():
         if name not in workload.values and name in (present | lengths) and dim.lo != dim.hi:
-            yield DeclarationError(
-                "workload-incomplete", f"it has no size for {name}", (), f"add {name}={dim.hi}"
-            )
+            yield DeclarationError("workload-incomplete", f"it has no size for {name}", (), f"add {name}={dim.hi}")
     for name, values in envelope.dtypes.items():
         if name not in workload.values and name in present and len(values) > 1:
             remedy = f'add {name}="{values[0]}"'

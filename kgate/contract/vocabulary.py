@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     Value = int | float | bool | str | None
 
+TF32 = "tf32"
 NAN_RULES = ("propagate", "ignore", "unspecified")
 SCALAR_KINDS = ("int", "float", "bool")
 
@@ -30,9 +31,7 @@ class Dim(Record):
     def __init__(self, lo: int, hi: int) -> None:
         self._set(lo=lo, hi=hi)
         if type(lo) is not int or type(hi) is not int:
-            raise_all(
-                [_wrong("bad-range", f"a range is two whole numbers, not {lo!r}, {hi!r}", (), "Dim(0, 4096)")]
-            )
+            raise_all([_wrong("bad-range", f"a range is two whole numbers, not {lo!r}, {hi!r}", (), "Dim(0, 4096)")])
         if lo < 0:
             raise_all([_wrong("bad-range", f"a size cannot be {lo}", ("lo",), f"Dim(0, {hi})")])
         if lo > hi:
@@ -46,7 +45,7 @@ class Numerics(Record):
     reduce: str
     """Number of terms that are summed for one element, as an expression of dims; empty for no reduction."""
     acc: str
-    """Dtype that sums are accumulated in."""
+    """Dtype that sums are accumulated in; `tf32` for float32 sums of products of float32 rounded to tf32."""
     roundings: int
     """How often an intermediate result is rounded to the storage dtype."""
     c: float
@@ -89,12 +88,10 @@ def _numerics_mistakes(numerics: Numerics) -> list[DeclarationError]:
     errors = []
     if numerics.reduce:
         errors += _mistakes_of(parse_length, numerics.reduce, "reduce")
-    if numerics.acc not in DTYPES:
+    if numerics.acc not in (*DTYPES, TF32):
         errors.append(_unknown("dtype", numerics.acc, DTYPES, ("acc",)))
     if not _is_count(numerics.roundings):
-        errors.append(
-            _wrong("bad-numerics", f"roundings is a count, not {numerics.roundings!r}", ("roundings",), "0")
-        )
+        errors.append(_wrong("bad-numerics", f"roundings is a count, not {numerics.roundings!r}", ("roundings",), "0"))
     if not _is_positive(numerics.c):
         errors.append(_wrong("bad-numerics", f"c is a positive factor, not {numerics.c!r}", ("c",), "c=1.0"))
     if numerics.magnitude is not None and not _is_positive(numerics.magnitude):
@@ -102,9 +99,7 @@ def _numerics_mistakes(numerics: Numerics) -> list[DeclarationError]:
         errors.append(_wrong("bad-numerics", message, ("magnitude",), "magnitude=1.0"))
     if numerics.nan not in NAN_RULES:
         message = f"there is no rule {numerics.nan!r} for NaN"
-        errors.append(
-            DeclarationError("bad-numerics", message, ("nan",), suggestion(str(numerics.nan), NAN_RULES))
-        )
+        errors.append(DeclarationError("bad-numerics", message, ("nan",), suggestion(str(numerics.nan), NAN_RULES)))
     return errors
 
 
@@ -172,8 +167,9 @@ def _tensor_mistakes(tensor: Tensor) -> list[DeclarationError]:
         message = f"layout {layout.name!r} needs {_either(layout.ranks)} axes, not {tensor.rank}"
         errors.append(DeclarationError("layout-rank", message, ("layout",), "choose another layout"))
     errors += _flag_mistakes(optional=tensor.optional, mutated=tensor.mutated)
-    if tensor.numerics is not None and not isinstance(tensor.numerics, Numerics):
-        message = f"numerics is a Numerics, not {type(tensor.numerics).__name__}"
+    numerics: object = tensor.numerics
+    if numerics is not None and not isinstance(numerics, Numerics):
+        message = f"numerics is a Numerics, not {type(numerics).__name__}"
         errors.append(_wrong("bad-numerics", message, ("numerics",), "numerics=Numerics(reduce=...)"))
     return errors
 
@@ -247,7 +243,7 @@ class Choice(Record):
         raise_all(errors)
 
     def accepts(self, value: object) -> bool:
-        """Whether a run-time value is one of the choices. True is not 1; an enum's member that is a str is its value."""
+        """Whether a run-time value is one of the choices; True is not 1, and a str enum's member is its value."""
         if isinstance(value, str):
             return (str, str.__str__(value)) in self._pairs
         kind = type(value)
@@ -300,15 +296,12 @@ class ListOf(Record):
 
     def __init__(self, element: Tensor, length: str, *, optional: bool = False, **unknown: object) -> None:
         errors = _unknown_parameters("ListOf", unknown)
-        if not isinstance(element, Tensor):
-            errors.append(
-                _wrong("bad-list", "a list is one of tensors", ("element",), 'ListOf(Tensor("M", "T"), "L")')
-            )
-        elif element.optional:
+        given: object = element
+        if not isinstance(given, Tensor):
+            errors.append(_wrong("bad-list", "a list is one of tensors", ("element",), 'ListOf(Tensor("M", "T"), "L")'))
+        elif given.optional:
             message = "an element cannot be optional"
-            errors.append(
-                _wrong("bad-list", message, ("element",), "ListOf(..., optional=True) for the list")
-            )
+            errors.append(_wrong("bad-list", message, ("element",), "ListOf(..., optional=True) for the list"))
         wrong = _mistakes_of(parse_length, length, "length")
         errors += [*wrong, *_flag_mistakes(optional=optional)]
         axis = None if wrong else parse_length(length)
@@ -357,11 +350,7 @@ class Offsets(Record):
         axes = () if errors else (parse_length(shape),)
         if total:
             errors += _mistakes_of(parse_length, total, "total")
-        if (
-            not isinstance(dtype, str)
-            or not dtype.isidentifier()
-            or (dtype in DTYPES and dtype not in INDEX_DTYPES)
-        ):
+        if not isinstance(dtype, str) or not dtype.isidentifier() or (dtype in DTYPES and dtype not in INDEX_DTYPES):
             message = f"offsets are int32 or int64, not {dtype!r}"
             errors.append(_wrong("offsets-dtype", message, ("dtype",), 'dtype="int64"'))
         errors += _flag_mistakes(optional=optional)
@@ -424,23 +413,18 @@ class Workload(Record):
         **values: Value,
     ) -> None:
         errors = []
-        if not isinstance(source, str):
-            errors.append(
-                _wrong("bad-workload", "source is a string", ("source",), 'source="Llama-3-8B, decode"')
-            )
+        given: object = source
+        if not isinstance(given, str):
+            errors.append(_wrong("bad-workload", "source is a string", ("source",), 'source="Llama-3-8B, decode"'))
         if isinstance(absent, str) or not all(isinstance(name, str) for name in absent):
-            errors.append(
-                _wrong("bad-workload", "absent is a tuple of names", ("absent",), 'absent=("weight",)')
-            )
+            errors.append(_wrong("bad-workload", "absent is a tuple of names", ("absent",), 'absent=("weight",)'))
         if layouts is not None and not _is_text_map(layouts):
             message = "layouts maps inputs to layouts"
             errors.append(_wrong("bad-workload", message, ("layouts",), 'layouts={"x": "transposed"}'))
         for name, value in values.items():
             if type(value) not in _CHOICE_TYPES:
                 message = f"{value!r} is not a size, a dtype's name or a choice"
-                errors.append(
-                    DeclarationError("bad-workload", message, (name,), "write a number or a string")
-                )
+                errors.append(DeclarationError("bad-workload", message, (name,), "write a number or a string"))
         self._set(values=dict(values), source=source, layouts={}, absent=())
         raise_all(errors)
         self._set(layouts=dict(layouts or {}), absent=tuple(absent))
@@ -484,13 +468,9 @@ def _unknown_parameters(owner: str, unknown: Mapping[str, object]) -> list[Decla
     for name in unknown:
         if name == "mutated":
             message = f"a {owner} is not a tensor and cannot be mutated"
-            errors.append(
-                DeclarationError("mutated-non-tensor", message, (name,), "drop it, or declare a Tensor")
-            )
+            errors.append(DeclarationError("mutated-non-tensor", message, (name,), "drop it, or declare a Tensor"))
         else:
-            errors.append(
-                DeclarationError("unknown-parameter", f"{owner} has no {name!r}", (name,), "drop it")
-            )
+            errors.append(DeclarationError("unknown-parameter", f"{owner} has no {name!r}", (name,), "drop it"))
     return errors
 
 
@@ -519,9 +499,7 @@ def _is_positive(value: object) -> bool:
 
 
 def _is_text_map(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(k, str) and isinstance(v, str) for k, v in value.items()
-    )
+    return isinstance(value, dict) and all(isinstance(k, str) and isinstance(v, str) for k, v in value.items())
 
 
 def _either(numbers: Sequence[int]) -> str:

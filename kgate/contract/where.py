@@ -92,9 +92,7 @@ class Expr:
 
     def asked(self) -> tuple[tuple[str, str, int | None], ...]:
         """Every (function, tensor, axis) that is asked; the axis is None for all but `stride`."""
-        return tuple(
-            (node.function, node.tensor, node.index) for node in self.walk() if isinstance(node, Ask)
-        )
+        return tuple((node.function, node.tensor, node.index) for node in self.walk() if isinstance(node, Ask))
 
     def divides(self) -> bool:
         """Whether evaluating can meet a division by zero: some divisor is not a positive constant."""
@@ -104,9 +102,7 @@ class Expr:
         """What this very node divides by."""
         return ()
 
-    def evaluate(
-        self, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None] | None = None
-    ) -> Value:
+    def evaluate(self, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None] | None = None) -> Value:
         """Value for these sizes, choices and scalars; None where it depends on what is not known.
 
         What is missing in `env` is not known, and neither is a tensor that is missing in `tensors`; a tensor
@@ -378,9 +374,7 @@ class Not(Expr):
     def children(self) -> tuple[Expr, ...]:
         return (self.operand,)
 
-    def evaluate(
-        self, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None] | None = None
-    ) -> Value:
+    def evaluate(self, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None] | None = None) -> Value:
         return _truth(self, env, {} if tensors is None else tensors)
 
     def compute(self, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None]) -> Value:
@@ -415,9 +409,7 @@ class Junction(Expr):
     def children(self) -> tuple[Expr, ...]:
         return self.operands
 
-    def evaluate(
-        self, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None] | None = None
-    ) -> Value:
+    def evaluate(self, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None] | None = None) -> Value:
         return _truth(self, env, {} if tensors is None else tensors)
 
     def compute(self, env: Mapping[str, Value], tensors: Mapping[str, TensorLike | None]) -> Value:
@@ -506,9 +498,7 @@ class _Parser:
         if not isinstance(text, str):
             raise bad(f"a condition is a string, not {type(text).__name__}", 1, 'write where=("M < N",)')
         if len(text) > _MAX_LENGTH:
-            raise bad(
-                f"longer than {_MAX_LENGTH} characters", _MAX_LENGTH, "split it into several conditions"
-            )
+            raise bad(f"longer than {_MAX_LENGTH} characters", _MAX_LENGTH, "split it into several conditions")
         self.tokens = _tokens(text)
         self.at = 0
         self.depth = 0
@@ -536,9 +526,7 @@ class _Parser:
         if self.kind == "end":
             raise bad("the expression ends too early", self.column, "complete it, or drop the last operator")
         if self.text in ("if", "else", "in", "is", "lambda"):
-            raise bad(
-                f'"{self.text}" is not part of the language', self.column, 'use and, or, not, "==", "!="'
-            )
+            raise bad(f'"{self.text}" is not part of the language', self.column, 'use and, or, not, "==", "!="')
         raise bad(f"{self.text!r} does not fit here", self.column, "see the grammar in docs/declaration.md")
 
     def take(self, *texts: str) -> str | None:
@@ -619,12 +607,8 @@ class _Parser:
             return base
         exponent_column = self.column
         exponent = self.atom()
-        if not (
-            isinstance(exponent, Literal) and type(exponent.value) is int and exponent.value <= _MAX_POWER
-        ):
-            raise bad(
-                "the exponent is not a small constant", exponent_column, f"write a number up to {_MAX_POWER}"
-            )
+        if not (isinstance(exponent, Literal) and type(exponent.value) is int and exponent.value <= _MAX_POWER):
+            raise bad("the exponent is not a small constant", exponent_column, f"write a number up to {_MAX_POWER}")
         return Arithmetic("**", base, exponent, column)
 
     def atom(self) -> Expr:
@@ -721,9 +705,7 @@ def _number_end(text: str, at: int) -> int:
     while end < len(text) and text[end].isascii() and (text[end].isdigit() or text[end] == "_"):
         end += 1
     if end < len(text) and (text[end].isidentifier() or text[end] == "."):
-        raise bad(
-            f"{text[at : end + 1]!r} is not a whole number", at + 1, "write whole numbers, such as 65536"
-        )
+        raise bad(f"{text[at : end + 1]!r} is not a whole number", at + 1, "write whole numbers, such as 65536")
     if end - at > 40:
         raise bad("the number is too long", at + 1, "sizes and strides fit 64 bits")
     return end

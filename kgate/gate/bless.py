@@ -12,14 +12,14 @@ from kgate.baselines.bless import BlessChange, BlessPlan, BlessRefused
 from kgate.baselines.measurements import read_pending
 from kgate.baselines.memory import Memory
 from kgate.baselines.records import Change, Line, Measurement
-from kgate.baselines.store import Key, Layout, Problem, load
+from kgate.baselines.store import Key, Problem, load
 from kgate.gate import records
 from kgate.gate.errors import UsageError
 from kgate.gate.judge import compare
 from kgate.gate.measure import Bench, Measured, measure
 from kgate.gate.plan import Due, due_for
 from kgate.gate.progress import Progress
-from kgate.gate.select import Selection, find, select
+from kgate.gate.select import Selection, baseline_layout, find, select
 from kgate.source.config import Root
 from kgate.source.git import export, in_ci
 
@@ -116,27 +116,19 @@ def _due(selection: Selection, options: BlessOptions) -> list[Due]:
 
 def _touched(selection: Selection) -> set[str]:
     why = selection.everything
-    return {
-        item.kernel
-        for item in selection.affected
-        if any(reason.sentence != why for reason in item.reasons)
-    }
+    return {item.kernel for item in selection.affected if any(reason.sentence != why for reason in item.reasons)}
 
 
 def _without_lines(selection: Selection) -> set[str]:
     found = set()
     for root in selection.config.roots:
-        baselines = load(selection.repository.toplevel, _layout(root))
+        baselines = load(selection.repository.toplevel, baseline_layout(root))
         for declaration in selection.head.declarations:
             if selection.config.root_of(declaration.path) == root:
                 due = due_for(declaration, selection.head, selection.config)
                 if any(one.has_line and baselines.line(one.key) is None for one in due):
                     found.add(declaration.identity)
     return found
-
-
-def _layout(root: Root) -> Layout:
-    return Layout(root.join(root.baselines), root.path)
 
 
 def _measurements(
@@ -162,7 +154,11 @@ def _unfinished(measured: Measured) -> list[str]:
 
 
 def _plan(
-    selection: Selection, options: BlessOptions, root: Root, due: Sequence[Due], measurements: Sequence[Measurement]
+    selection: Selection,
+    options: BlessOptions,
+    root: Root,
+    due: Sequence[Due],
+    measurements: Sequence[Measurement],
 ) -> BlessPlan:
     mine = [one for one in due if selection.config.root_of(one.declaration.path) == root]
     declared = _declared(selection, root)
@@ -183,13 +179,16 @@ def _plan(
     skipped = {one.key for one in mine} - {store.key_of(item) for item in measurements}
     pending = options.pending is not None
     return store.plan(
-        load(selection.repository.toplevel, _layout(root)),
+        load(selection.repository.toplevel, baseline_layout(root)),
         [item for item in measurements if store.key_of(item) in keys],
         compare=_compare,
         selection=chosen,
         declared=lambda key: key in declared,
         expected=sorted(skipped) if pending else (),
-        codes={item.identity: selection.head.closure(item.identity).fingerprint.code for item in selection.head.declarations},
+        codes={
+            item.identity: selection.head.closure(item.identity).fingerprint.code
+            for item in selection.head.declarations
+        },
     )
 
 

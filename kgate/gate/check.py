@@ -8,20 +8,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kgate.baselines.memory import Memory
 from kgate.baselines.measurements import write_pending
+from kgate.baselines.memory import Memory
 from kgate.baselines.records import OK, SKIPPED, Line, Measurement
-from kgate.baselines.store import Baselines, Key, Layout, Problem, load
+from kgate.baselines.store import Baselines, Key, Problem, load
 from kgate.gate import records
 from kgate.gate.judge import compare, exit_code, judge_cases, judge_figures, toolchain_text
 from kgate.gate.measure import Bench, Measured, measure
-from kgate.gate.plan import CODEGEN, Due, due_for, plan
+from kgate.gate.plan import Due, due_for, plan
 from kgate.gate.progress import Progress
 from kgate.gate.records import Report, Verdict
-from kgate.gate.select import Selection, find, index_of, root_of, select
+from kgate.gate.select import Selection, baseline_layout, find, select
 from kgate.lint.run import findings_of
 from kgate.source.git import export
-from kgate.source.records import Affected, Declaration, Finding
+from kgate.source.records import Declaration
 
 SCHEMA = "kgate.report/1"
 
@@ -137,7 +137,9 @@ class _Run:
             names = ", ".join(head.untracked[:3]) + (" ..." if len(head.untracked) > 3 else "")
             python = [path for path in head.untracked if path.endswith((".py", ".cu", ".cuh", ".h", ".json", ".jsonl"))]
             if python:
-                notes.append(f"{len(head.untracked)} untracked files were judged too, and no commit has them yet: {names}")
+                notes.append(
+                    f"{len(head.untracked)} untracked files were judged too, and no commit has them yet: {names}"
+                )
         notes.extend(f"left out of the tree under test: {path}" for path in head.left_out[:3])
         notes.extend(f"{item.name} ({item.path}) is no longer declared" for item in self.selection.removed)
         return notes
@@ -166,9 +168,7 @@ class _Run:
 
     # Judging ----------------------------------------------------------------------------------------------
 
-    def _judge(
-        self, due: Sequence[Due], measured: Measured, baselines: Lines
-    ) -> tuple[list[Verdict], list[Problem]]:
+    def _judge(self, due: Sequence[Due], measured: Measured, baselines: Lines) -> tuple[list[Verdict], list[Problem]]:
         by_kernel: dict[tuple[str, str], list[tuple[Due, Measurement]]] = defaultdict(list)
         for one, found in measured.results:
             if found.status != SKIPPED:
@@ -200,9 +200,7 @@ class _Run:
     def _other_toolchain(self, line: Line, found: Measurement) -> bool:
         return bool(line.toolchain) and line.toolchain != toolchain_text(found)
 
-    def _base_figures(
-        self, figured: Sequence[tuple[Due, Measurement]], baselines: Lines
-    ) -> dict[Key, Measurement]:
+    def _base_figures(self, figured: Sequence[tuple[Due, Measurement]], baselines: Lines) -> dict[Key, Measurement]:
         """Base measured with the toolchain at hand, for the lines that another toolchain measured."""
         drifted: list[tuple[Due, Line, Measurement]] = []
         for one, found in figured:
@@ -237,7 +235,13 @@ class _Run:
                 one, declaration=declaration, case=replace(one.case, kernel=identity), code=prints.code,
                 oracle=prints.oracle if one.oracle else "",
             )  # fmt: skip
-        found = measure(list(wanted.values()), self._bench(base), self.progress, deadline=self.deadline, phase="measuring base")
+        found = measure(
+            list(wanted.values()),
+            self._bench(base),
+            self.progress,
+            deadline=self.deadline,
+            phase="measuring base",
+        )
         keys = {(self._was(one.declaration.identity), one.case.id, one.probe, one.target): one.key for one in due}
         return {
             keys[(one.declaration.identity, one.case.id, one.probe, one.target)]: measurement
@@ -285,8 +289,7 @@ class Lines:
         wanted = None if selection.everything else kernels | {item.kernel for item in selection.removed}
         head = selection.comparison.head
         for root in selection.config.roots:
-            layout = Layout(root.join(root.baselines), root.path)
-            self.loaded.append(load(head, layout, kernels=wanted))
+            self.loaded.append(load(head, baseline_layout(root), kernels=wanted))
 
     def line(self, key: Key) -> Line | None:
         """The usable line for a key, under the kernel's own or its former name."""
@@ -310,9 +313,7 @@ class Lines:
         if key.kernel in self.renamed:
             yield key._replace(kernel=self.renamed[key.kernel])
 
-    def problems_of(
-        self, due: Sequence[Due], declared: dict[str, Declaration], selection: Selection
-    ) -> list[Problem]:
+    def problems_of(self, due: Sequence[Due], declared: dict[str, Declaration], selection: Selection) -> list[Problem]:
         """What is wrong with the files of the affected kernels, and lines that no declaration asks for any more."""
         kernels = {item.kernel for item in selection.affected}
         found: list[Problem] = []
@@ -335,9 +336,7 @@ def _obsolete(baselines: Baselines, declared: dict[str, Declaration], selection:
             problems.append(Problem("baseline-obsolete", path, 0, message, remedy, file.kernel, file.target))
             continue
         if file.kernel not in expected:
-            expected[file.kernel] = {
-                (key.case, key.probe) for key in line_keys(declared[file.kernel], selection)
-            }
+            expected[file.kernel] = {(key.case, key.probe) for key in line_keys(declared[file.kernel], selection)}
         for record in file.records:
             if record.key and (record.key.case, record.key.probe) not in expected[file.kernel]:
                 problems.append(
@@ -354,6 +353,3 @@ def line_keys(declaration: Declaration, selection: Selection) -> set[Key]:
     """The lines that a declaration asks for: its workloads, on every configured target."""
     due = due_for(declaration, selection.head, selection.config)
     return {one.key for one in due if one.has_line}
-
-
-__all__ = ["CODEGEN", "SCHEMA", "Affected", "Finding", "Lines", "Options", "check", "index_of", "line_keys", "root_of"]

@@ -22,8 +22,7 @@ class InfrastructureError(UsageError):
 
 def as_user_error(error: Exception) -> tuple[int, str, str] | None:
     """Exit code, message and remedy of an error that a user can mend; None for a fault of kgate itself."""
-    from kgate.baselines.store import BaselineError
-    from kgate.cases import CaseError
+    from kgate.cases.ids import CaseError
     from kgate.probes.workers import WorkerError
     from kgate.source.config import ConfigError
     from kgate.source.git import GitError
@@ -36,8 +35,8 @@ def as_user_error(error: Exception) -> tuple[int, str, str] | None:
         return 2, error.message, error.remedy
     if isinstance(error, WorkerError):
         return 4, error.message, error.remedy
-    if isinstance(error, (BaselineError, CaseError)):
-        return 2, error.message, error.remedy
+    if isinstance(error, CaseError):
+        return 2, str(error), "`kgate cases KERNEL` lists the cases"
     if isinstance(error, OSError):
         return 4, f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), ""
     return None

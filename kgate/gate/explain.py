@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -46,9 +46,10 @@ class _Predicate:
 def shared_by(failing: Sequence[Case], passing: Sequence[Case], block_sizes: Iterable[int] = ()) -> Shared | None:
     """Find the shortest condition that holds for the failing cases and for no passing case.
 
-    One predicate is preferred to two, two to three; among equals, the one whose kind explains most (a dtype, a layout, a
-    divisibility by a block size, then thresholds). Where no condition separates them fully, the best partial one is given,
-    with its counts. None where there is nothing to say (no failing case, or no passing one to compare with).
+    One predicate is preferred to two, two to three; among equals, the one whose kind explains most (a dtype, a
+    layout, a divisibility by a block size, then thresholds). Where no condition separates them fully, the best
+    partial one is given, with its counts. None where there is nothing to say (no failing
+    or no passing case).
     """
     if not failing or not passing:
         return None
@@ -114,71 +115,81 @@ def _distinct(predicates: Iterable[_Predicate]) -> list[_Predicate]:
     return list(best.values())
 
 
-def _predicates(
-    failing: Sequence[Case], passing: Sequence[Case], block_sizes: tuple[int, ...]
-) -> Iterable[_Predicate]:
-    def make(text: str, cost: float, attribute: str, holds: Callable[[Case], bool]) -> _Predicate:
-        bits = [sum(1 << i for i, case in enumerate(group) if holds(case)) for group in (failing, passing)]
+class _Table:
+    """Makes predicates over the cases at hand: failing ones first, then passing ones."""
+
+    def __init__(self, failing: Sequence[Case], passing: Sequence[Case]) -> None:
+        self.failing = failing
+        self.cases = [*failing, *passing]
+
+    def predicate(self, text: str, cost: float, attribute: str, holds: Sequence[bool]) -> _Predicate:
+        """A predicate that holds for the cases at which ``holds`` is true."""
+        count = len(self.failing)
+        bits = [sum(1 << i for i, value in enumerate(part) if value) for part in (holds[:count], holds[count:])]
         return _Predicate(text, cost, bits[0], bits[1], attribute)
 
-    cases = [*failing, *passing]
-    yield from _categorical(make, failing, cases)
-    for dim in sorted({name for case in cases for name in case.dims}):
-        yield from _dimension(make, dim, failing, cases, block_sizes)
-    for one, other in combinations(sorted({name for case in cases for name in case.dims}), 2):
-        yield make(f"{one} > {other}", 1.8, f"{one},{other}", lambda c, a=one, b=other: _dim(c, a) > _dim(c, b))
-        yield make(f"{one} < {other}", 1.8, f"{one},{other}", lambda c, a=one, b=other: _dim(c, a) < _dim(c, b))
 
-
-_Make = Callable[[str, float, str, Callable[[Case], bool]], _Predicate]
+def _predicates(failing: Sequence[Case], passing: Sequence[Case], block_sizes: tuple[int, ...]) -> Iterable[_Predicate]:
+    table = _Table(failing, passing)
+    yield from _named(table)
+    yield from _optional(table)
+    dims = sorted({name for case in table.cases for name in case.dims})
+    for dim in dims:
+        yield from _dimension(table, dim, block_sizes)
+    for one, other in combinations(dims, 2):
+        sizes = [(_dim(c, one), _dim(c, other)) for c in table.cases]
+        yield table.predicate(f"{one} > {other}", 1.8, f"{one},{other}", [a > b for a, b in sizes])
+        yield table.predicate(f"{one} < {other}", 1.8, f"{one},{other}", [a < b for a, b in sizes])
 
 
 def _dim(case: Case, name: str) -> int:
     return case.dims.get(name, -1)
 
 
-def _categorical(make: _Make, failing: Sequence[Case], cases: Sequence[Case]) -> Iterable[_Predicate]:
-    for name in sorted({n for case in cases for n in case.dtypes}):
-        values = sorted({case.dtypes[name] for case in failing if name in case.dtypes})
+def _named(table: _Table) -> Iterable[_Predicate]:
+    """Dtypes, layouts, choices and value classes: ``T = bfloat16``."""
+    columns: dict[str, list[str]] = {}
+    for name in sorted({n for case in table.cases for n in case.dtypes}):
+        columns[name] = [case.dtypes.get(name, "") for case in table.cases]
+    for name in sorted({n for case in table.cases for n in case.layouts}):
+        columns[name] = [case.layouts.get(name, "contiguous") for case in table.cases]
+    for name in sorted({n for case in table.cases for n in case.choices}):
+        columns[name] = [str(case.choices.get(name, "")) for case in table.cases]
+    columns["values"] = [case.values for case in table.cases]
+    for name, column in columns.items():
+        values = sorted({value for value in column[: len(table.failing)] if value})
         for value in values:
-            yield make(f"{name} = {value}", 1.0, name, lambda c, n=name, v=value: c.dtypes.get(n) == v)
-        if len(values) > 1:
-            text = " or ".join(values)
-            yield make(f"{name} = {text}", 1.3, name, lambda c, n=name, v=tuple(values): c.dtypes.get(n) in v)
-    for name in sorted({n for case in cases for n in case.layouts}):
-        values = sorted({case.layouts.get(name, "contiguous") for case in failing})
-        for value in values:
-            yield make(
-                f"{name} = {value}", 1.0, name, lambda c, n=name, v=value: c.layouts.get(n, "contiguous") == v
-            )
-        yield make(f"{name} is not contiguous", 1.1, name, lambda c, n=name: n in c.layouts)
-    for name in sorted({n for case in cases for n in case.choices}):
-        for value in sorted({repr(case.choices[name]) for case in failing if name in case.choices}):
-            yield make(f"{name} = {value}", 1.0, name, lambda c, n=name, v=value: repr(c.choices.get(n)) == v)
-    for name in sorted({n for case in cases for n in case.absent}):
-        yield make(f"{name} absent", 1.0, name, lambda c, n=name: n in c.absent)
-        yield make(f"{name} present", 1.05, name, lambda c, n=name: n not in c.absent)
-    for value in sorted({case.values for case in failing}):
-        yield make(f"values = {value}", 1.0, "values", lambda c, v=value: c.values == v)
+            yield table.predicate(f"{name} = {value}", 1.0, name, [found == value for found in column])
+        if 1 < len(values) < 4:
+            yield table.predicate(f"{name} = {' or '.join(values)}", 1.3, name, [found in values for found in column])
+        if name in {n for case in table.cases for n in case.layouts}:
+            yield table.predicate(f"{name} is not contiguous", 1.1, name, [found != "contiguous" for found in column])
 
 
-def _dimension(
-    make: _Make, dim: str, failing: Sequence[Case], cases: Sequence[Case], block_sizes: tuple[int, ...]
-) -> Iterable[_Predicate]:
-    values = sorted({_dim(case, dim) for case in cases})
-    if len(values) < 2:
+def _optional(table: _Table) -> Iterable[_Predicate]:
+    for name in sorted({n for case in table.cases for n in case.absent}):
+        absent = [name in case.absent for case in table.cases]
+        yield table.predicate(f"{name} absent", 1.0, name, absent)
+        yield table.predicate(f"{name} present", 1.05, name, [not value for value in absent])
+
+
+def _dimension(table: _Table, dim: str, block_sizes: tuple[int, ...]) -> Iterable[_Predicate]:
+    """Divisibility, thresholds and single sizes of one dim."""
+    sizes = [_dim(case, dim) for case in table.cases]
+    if len(set(sizes)) < 2:
         return
+    powers = {2, 4, 8, 16, 32, 64, 128, 256}
+    for block in sorted({b for b in block_sizes if b > 1} | powers):
+        cost = 1.1 if block in block_sizes else 1.25
+        yield table.predicate(f"{dim} % {block} != 0", cost, dim, [size % block != 0 for size in sizes])
     for block in sorted({b for b in block_sizes if b > 1}):
-        yield make(f"{dim} % {block} != 0", 1.1, dim, lambda c, d=dim, b=block: _dim(c, d) % b != 0)
-        yield make(f"{dim} > {block}", 1.15, dim, lambda c, d=dim, b=block: _dim(c, d) > b)
-        yield make(f"{dim} <= {block}", 1.15, dim, lambda c, d=dim, b=block: 0 <= _dim(c, d) <= b)
-    for power in (2, 4, 8, 16, 32, 64, 128, 256):
-        yield make(f"{dim} % {power} != 0", 1.25, dim, lambda c, d=dim, p=power: _dim(c, d) % p != 0)
-    yield make(
-        f"{dim} is not a power of two", 1.2, dim, lambda c, d=dim: _dim(c, d) < 1 or bool(_dim(c, d) & (_dim(c, d) - 1))
+        yield table.predicate(f"{dim} > {block}", 1.15, dim, [size > block for size in sizes])
+        yield table.predicate(f"{dim} <= {block}", 1.15, dim, [0 <= size <= block for size in sizes])
+    yield table.predicate(
+        f"{dim} is not a power of two", 1.2, dim, [size < 1 or bool(size & (size - 1)) for size in sizes]
     )
-    bad = sorted({_dim(case, dim) for case in failing})
+    bad = sorted(set(sizes[: len(table.failing)]))
     if len(bad) == 1:
-        yield make(f"{dim} = {bad[0]}", 1.4, dim, lambda c, d=dim, v=bad[0]: _dim(c, d) == v)
-    yield make(f"{dim} >= {bad[0]}", 1.5, dim, lambda c, d=dim, v=bad[0]: _dim(c, d) >= v)
-    yield make(f"{dim} <= {bad[-1]}", 1.5, dim, lambda c, d=dim, v=bad[-1]: 0 <= _dim(c, d) <= v)
+        yield table.predicate(f"{dim} = {bad[0]}", 1.4, dim, [size == bad[0] for size in sizes])
+    yield table.predicate(f"{dim} >= {bad[0]}", 1.5, dim, [size >= bad[0] for size in sizes])
+    yield table.predicate(f"{dim} <= {bad[-1]}", 1.5, dim, [0 <= size <= bad[-1] for size in sizes])

@@ -9,7 +9,7 @@ from math import inf
 
 from kgate.baselines.accuracy_rules import compare_accuracy
 from kgate.baselines.codegen_rules import compare_codegen
-from kgate.baselines.records import OK, SKIPPED, Change, Comparison, Figures, Line, Measurement
+from kgate.baselines.records import OK, Change, Comparison, Figures, Line, Measurement
 from kgate.cases.records import Case
 from kgate.gate import records
 from kgate.gate.explain import shared_by
@@ -83,9 +83,13 @@ def judge_cases(
         shared = shared_by([case for case, _ in group], passing, block_sizes)
         verb = NAMES.get(status, status)
         if len(group) == 1:
-            verb = {"are": "is", "access": "accesses", "crash": "crashes", "hang": "hangs", "raise": "raises"}.get(
-                verb.split()[0], verb.split()[0]
-            ) + verb[len(verb.split()[0]) :]
+            verb = {
+                "are": "is",
+                "access": "accesses",
+                "crash": "crashes",
+                "hang": "hangs",
+                "raise": "raises",
+            }.get(verb.split()[0], verb.split()[0]) + verb[len(verb.split()[0]) :]
         kind = records.ERROR if status == INFRASTRUCTURE else records.FAIL
         verdicts.append(
             _verdict(
@@ -109,7 +113,9 @@ def _shared_text(shared: object, group: Sequence[object], passing: Sequence[Case
     return "every case fails" if not passing and len(group) > 1 else ""
 
 
-def judge_figures(declaration: Declaration, case: Case, comparison: Comparison, notes: tuple[str, ...] = ()) -> Verdict | None:
+def judge_figures(
+    declaration: Declaration, case: Case, comparison: Comparison, notes: tuple[str, ...] = ()
+) -> Verdict | None:
     """The verdict on one case's figures: fail, warn, new, or pass; None where there is nothing to compare."""
     measurement = comparison.measurement
     target = measurement.target if measurement.probe == "codegen" else ""
@@ -144,7 +150,13 @@ def summarise(changes: Sequence[Change]) -> str:
     return ", ".join(describe(change) for change in seen.values())
 
 
-_UNITS = {"spill_bytes": " B", "stack_bytes": " B", "shared_bytes": " B", "scratch_bytes": " B", "lds_bytes": " B"}
+_UNITS = {
+    "spill_bytes": " B",
+    "stack_bytes": " B",
+    "shared_bytes": " B",
+    "scratch_bytes": " B",
+    "lds_bytes": " B",
+}
 _LABELS = {"spill_bytes": "spills", "stack_bytes": "stack", "shared_bytes": "shared memory"}
 
 
@@ -163,7 +175,14 @@ def _value(value: object, figure: str) -> str:
     return text + _UNITS.get(figure, "")
 
 
-def exit_code(verdicts: Iterable[Verdict], *, static_errors: bool, baseline_errors: bool, infrastructure: bool, undecided: bool) -> int:
+def exit_code(
+    verdicts: Iterable[Verdict],
+    *,
+    static_errors: bool,
+    baseline_errors: bool,
+    infrastructure: bool,
+    undecided: bool,
+) -> int:
     """Exit code of a run; where several hold: 1, then 4, 2, 3."""
     kinds = {verdict.verdict for verdict in verdicts}
     if static_errors or records.FAIL in kinds:

@@ -77,7 +77,7 @@ class Bench:
     def python(self, root: Root) -> str:
         """The interpreter of a root's project."""
         top = self.repository.git_dir if self.repository.bare else self.repository.toplevel
-        return str(find_python(top / root.path, os.environ, root.python))
+        return str(find_python(top / root.path, os.environ, root.python).path)
 
 
 def measure(
@@ -114,9 +114,7 @@ def _by_root(due: Sequence[Due], config: Config) -> dict[Root, list[Due]]:
     return groups
 
 
-def _recalled(
-    due: Sequence[Due], root: Root, bench: Bench, outcome: Measured, progress: Progress
-) -> list[Due]:
+def _recalled(due: Sequence[Due], root: Root, bench: Bench, outcome: Measured, progress: Progress) -> list[Due]:
     if bench.memory is None:
         return list(due)
     versions = toolchain_of(bench.python(root))

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgate.baselines.store import Key
-from kgate.cases import affordable, derive
+from kgate.cases.deriving import affordable, derive
 from kgate.cases.records import FALLBACK, Case
 from kgate.contract.targets import expand
-from kgate.source import Index
 from kgate.source.config import Config
+from kgate.source.index import Index
 from kgate.source.records import Affected, Declaration
 
 ACCURACY, CODEGEN = "accuracy", "codegen"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgate.baselines.records import OK, SKIPPED, Measurement
-from kgate.cases import Case, affordable, derive, parse_case
-from kgate.cases.records import FALLBACK
+from kgate.cases.deriving import affordable, derive
+from kgate.cases.ids import parse_case
+from kgate.cases.records import FALLBACK, Case
 from kgate.contract.targets import expand
 from kgate.gate import records
 from kgate.gate.errors import UsageError
@@ -18,9 +19,9 @@ from kgate.gate.measure import Bench, measure
 from kgate.gate.plan import ACCURACY, CODEGEN, Due, interpreter_target
 from kgate.gate.progress import Progress
 from kgate.gate.select import config_of, find, index_of, state_folder
-from kgate.source import Index
 from kgate.source.config import Config
 from kgate.source.git import Repository, Snapshot, worktree_snapshot
+from kgate.source.index import Index
 from kgate.source.records import Declaration
 
 
@@ -136,7 +137,8 @@ def _check_target(declaration: Declaration, target: str | None) -> None:
     supported = [str(item) for item in expand(declaration.envelope.targets) if str(item) != "cpu"]
     if target is not None and target not in supported:
         raise UsageError(
-            f"{target!r} is no target that {declaration.name} can be compiled for", f"use one of {', '.join(supported)}"
+            f"{target!r} is no target that {declaration.name} can be compiled for",
+            f"use one of {', '.join(supported)}",
         )
 
 

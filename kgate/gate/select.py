@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kgate.baselines.store import Layout
 from kgate.gate.errors import UsageError
-from kgate.source import Index, affected, build_index, removed_kernels
+from kgate.source.affected import affected, removed_kernels
 from kgate.source.config import Config, Root, load_config
 from kgate.source.git import Comparison, Repository, Snapshot, changed_paths, resolve
+from kgate.source.index import Index, build_index
 from kgate.source.records import Affected, Declaration, Reason, Removed, Step
 
 STATE = ".kgate"
@@ -62,7 +64,7 @@ def config_of(snapshot: Snapshot) -> Config:
 
 def index_of(snapshot: Snapshot, config: Config, state: Path) -> Index:
     """The index of a tree, with facts cached per content."""
-    return build_index(snapshot, config.roots, cache_dir=state / "facts", exclude=config.excludes)
+    return build_index(snapshot, config.roots, cache_dir=state / "facts", exclude=config.exclude)
 
 
 def select(
@@ -128,7 +130,11 @@ def _every(chosen: Sequence[Affected], index: Index, why: str) -> list[Affected]
     for declaration in index.declarations:
         step = Step(declaration.identity, declaration.path, declaration.line)
         plain = Affected(
-            declaration.identity, declaration.name, declaration.path, ("code",), (Reason("code", (step,), why),)
+            declaration.identity,
+            declaration.name,
+            declaration.path,
+            ("code",),
+            (Reason("code", (step,), why),),
         )
         found.append(known.get(declaration.identity, plain))
     return found
@@ -138,24 +144,22 @@ def _with_baseline_edits(
     chosen: Sequence[Affected], comparison: Comparison, config: Config, index: Index
 ) -> list[Affected]:
     """Kernels whose committed lines the diff edits are selected too: a line must be true."""
-    from kgate.baselines.store import folder_of
-
     if comparison.base is None or comparison.base.tree == comparison.head.tree:
         return list(chosen)
+    edited: dict[str, str] = {}
+    layouts = [baseline_layout(root) for root in config.roots]
+    for _, *paths in changed_paths(comparison.base, comparison.head):
+        for path in filter(None, paths):
+            for parsed in (layout.parse(path) for layout in layouts):
+                if parsed is not None:
+                    edited.setdefault(parsed[0], path)
     known = {item.kernel for item in chosen}
-    edited = {path for _, *paths in changed_paths(comparison.base, comparison.head) for path in paths if path}
     found = list(chosen)
     for declaration in index.declarations:
-        if declaration.identity in known:
-            continue
-        folder = baseline_root(config, declaration) + "/" + folder_of(declaration.identity)
-        lines = sorted(path for path in edited if path.startswith(folder + "/"))
-        if lines:
-            step = Step(lines[0], lines[0], 0, "changed")
-            reason = Reason("baseline", (step,), f"its baseline {lines[0]} changed")
-            found.append(
-                Affected(declaration.identity, declaration.name, declaration.path, ("baseline",), (reason,))
-            )
+        path = edited.get(declaration.identity, "")
+        if path and declaration.identity not in known:
+            reason = Reason("baseline", (Step(path, path, 0, "changed"),), f"its baseline {path} changed")
+            found.append(Affected(declaration.identity, declaration.name, declaration.path, ("baseline",), (reason,)))
     return sorted(found, key=lambda item: item.kernel)
 
 
@@ -164,10 +168,9 @@ def root_of(config: Config, declaration: Declaration) -> Root:
     return config.root_of(declaration.path)
 
 
-def baseline_root(config: Config, declaration: Declaration) -> str:
-    """Folder of the baselines that a kernel's lines stand in, relative to the repository's root."""
-    root = root_of(config, declaration)
-    return root.join(root.baselines)
+def baseline_layout(root: Root) -> Layout:
+    """Where the baselines of a root lie."""
+    return Layout(root.join(root.baselines), root.path)
 
 
 def _narrow(chosen: tuple[Affected, ...], index: Index, kernels: Sequence[str]) -> tuple[Affected, ...]:
@@ -189,7 +192,9 @@ def find(index: Index, name: str) -> list[Declaration]:
     broken = [item for item in index.findings if item.symbol.endswith(f"::{name}") or item.symbol == name]
     if broken:
         first = broken[0]
-        raise UsageError(f"{name}: its declaration does not hold: {first.path}:{first.line}: {first.message}", first.remedy)
+        raise UsageError(
+            f"{name}: its declaration does not hold: {first.path}:{first.line}: {first.message}", first.remedy
+        )
     names = sorted({item.name for item in index.declarations})
     near = difflib.get_close_matches(name, names, n=1)
     remedy = f"did you mean {near[0]!r}?" if near else f"declared: {', '.join(names[:12]) or 'none'}"

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgate.source import Index, build_index
+from kgate.source.cache import Tree
 from kgate.source.config import Config, load_config_from
+from kgate.source.index import Index, build_index
 from kgate.source.records import DeviceFunction, Finding
 
 UNDECLARED = "undeclared-kernel"
@@ -39,7 +40,7 @@ def lint(folder: Path, paths: Sequence[str] = (), env: Mapping[str, str] | None 
     """
     top, snapshot, config, cache = _tree(folder, os.environ if env is None else env)
     wanted = [_relative(folder, path, top) for path in paths]
-    index = build_index(snapshot, config.roots, cache_dir=cache, exclude=config.excludes)
+    index = build_index(snapshot, config.roots, cache_dir=cache, exclude=config.exclude)
     findings, notes = findings_of(index, config)
     if wanted:
         findings = [item for item in findings if any(_inside(item.path, path) for path in wanted)]
@@ -49,11 +50,15 @@ def lint(folder: Path, paths: Sequence[str] = (), env: Mapping[str, str] | None 
 def findings_of(index: Index, config: Config) -> tuple[list[Finding], list[str]]:
     """The findings of an index under a configuration, and notes.
 
-    A kernel without a declaration is an error inside ``require`` where the project has configured kgate; in a repository
-    that has not, all of them are one note.
+    A kernel without a declaration is an error inside ``require`` where the project has configured kgate; in a
+    repository that has not, all of them are one note.
     """
     found = [item for item in index.findings if not config.excludes(item.path)]
-    bare = [item for item in index.device_functions if item.launched and not item.declared_by and not config.excludes(item.path)]
+    bare = [
+        item
+        for item in index.device_functions
+        if item.launched and not item.declared_by and not config.excludes(item.path)
+    ]
     notes = []
     if config.configured:
         found += [_undeclared(item) for item in bare if config.requires(item.path)]
@@ -84,9 +89,9 @@ def _undeclared(device: DeviceFunction) -> Finding:
     )
 
 
-def _tree(folder: Path, env: Mapping[str, str]) -> tuple[Path, object, Config, Path | None]:
-    from kgate.source.git import GitError, Repository, index_snapshot, worktree_snapshot
+def _tree(folder: Path, env: Mapping[str, str]) -> tuple[Path, Tree, Config, Path | None]:
     from kgate.source.config import load_config
+    from kgate.source.git import GitError, Repository, index_snapshot, worktree_snapshot
 
     try:
         repository = Repository(folder, env=env)
@@ -99,7 +104,11 @@ def _tree(folder: Path, env: Mapping[str, str]) -> tuple[Path, object, Config, P
         return folder, FolderSnapshot(folder), load_config_from(folder), None
     hook = bool(env.get("PRE_COMMIT")) or bool(env.get("GIT_INDEX_FILE"))
     index_file = env.get("GIT_INDEX_FILE", "")
-    snapshot = index_snapshot(repository, Path(top / index_file) if index_file else None) if hook else worktree_snapshot(repository)
+    snapshot = (
+        index_snapshot(repository, Path(top / index_file) if index_file else None)
+        if hook
+        else worktree_snapshot(repository)
+    )
     files = snapshot.files()
     config = load_config(lambda path: snapshot.read(path) if path in files else None)
     from kgate.baselines.workspace import workspace

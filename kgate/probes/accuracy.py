@@ -32,7 +32,7 @@ class Budget:
     reduction: int = 1
     """K, the length of the reduction."""
     accumulator: str = "float32"
-    """Dtype name that sums are kept in; ``tf32`` for float32 sums of tf32 products."""
+    """Dtype name that sums are kept in; ``tf32`` for float32 sums whose float32 factors are rounded to tf32."""
     roundings: int = 0
     """m, roundings to the input dtype on the way."""
     chain: float = 1.0
@@ -72,7 +72,8 @@ def unit_roundoff(dtype: str) -> float:
 
 def _accumulation(budget: Budget) -> float:
     noise = budget.chain * math.sqrt(max(budget.reduction, 1)) * unit_roundoff(budget.accumulator)
-    return noise + (2 * _TF32 if budget.accumulator == "tf32" else 0.0)
+    rounded = budget.accumulator == "tf32" and "float32" in budget.inputs
+    return noise + (2 * _TF32 if rounded else 0.0)
 
 
 def floor(want: Any, dtype: str, budget: Budget) -> Any:

@@ -292,11 +292,18 @@ class _Run:
         if answers is None:
             self._buried("crash", "the worker process died")
         for answer in answers or []:
+            self._check_prepared(answer)
             flight = self.flights.pop(answer["id"], None)
             if flight is not None:
                 self._land(answer["id"], flight.job, answer)
         if any(time.monotonic() > flight.until for flight in self.flights.values()):
             self._buried("hang", "the worker process stopped answering")
+
+    def _check_prepared(self, answer: dict[str, Any]) -> None:
+        """What fails before any of the user's code is reached is nobody's kernel's fault."""
+        if answer.get("details", {}).get("stage") == "prepare":
+            remedy = f"check that torch and triton in {self.start.python} are versions that kgate supports"
+            raise WorkerError(answer["message"], remedy)
 
     def _take_off(self, number: int) -> None:
         assert self.worker is not None

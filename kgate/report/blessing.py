@@ -53,7 +53,9 @@ def _lines(change: BlessChange) -> list[str]:
     told = [item for item in change.changes if item.old != item.new]
     lines = [f"{title}  {mark}"]
     for item in told[:12]:
-        lines.append(f"    {item.label}: {describe(item)}" + ("" if item.severity == "neutral" else f"  [{item.severity}]"))
+        lines.append(
+            f"    {item.label}: {describe(item)}" + ("" if item.severity == "neutral" else f"  [{item.severity}]")
+        )
     if len(told) > 12:
         lines.append(f"    ... and {len(told) - 12} more figures")
     return lines
@@ -79,4 +81,5 @@ def _closing(outcome: BlessOutcome) -> str:
         return f"dry run: {lines} would change, {outcome.unchanged} already say so"
     if not outcome.written:
         return f"nothing to bless: {outcome.unchanged} lines already say what was measured"
-    return f"blessed {lines} in {len(outcome.written)} files; {outcome.unchanged} already said so. Commit them with the change."
+    files = f"{len(outcome.written)} files"
+    return f"blessed {lines} in {files}; {outcome.unchanged} already said so. Commit them with the change."

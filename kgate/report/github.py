@@ -26,11 +26,25 @@ def render(report: Report, stream: IO[str]) -> None:
     for (kind, _, _), group in sorted(aggregated.items(), key=lambda item: (ORDER[item[0][0]], item[0])):
         message: list[str] = []
         for verdict in group[:5]:
-            message.extend([text.headline(verdict), *("  " + line for line in text.body(verdict, affected.get(verdict.kernel)))])
+            message.extend(
+                [
+                    text.headline(verdict),
+                    *("  " + line for line in text.body(verdict, affected.get(verdict.kernel))),
+                ]
+            )
         if len(group) > 5:
             message.append(f"... and {len(group) - 5} more like it")
         first = group[0]
-        told.append((kind == WARN, LEVEL[kind], first.path, first.line, f"{first.name} {first.probe}", "\n".join(message)))
+        told.append(
+            (
+                kind == WARN,
+                LEVEL[kind],
+                first.path,
+                first.line,
+                f"{first.name} {first.probe}",
+                "\n".join(message),
+            )
+        )
     counts: dict[str, int] = {}
     for _, level, path, line, title, message_text in sorted(told, key=lambda item: item[0]):
         counts[level] = counts.get(level, 0) + 1

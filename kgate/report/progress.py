@@ -70,12 +70,16 @@ class _Bar(Progress):
             self._open()
         failed = f", {self.failed} failed" if self.failed else ""
         self.bar.update(
-            self.task, total=self.total or None, completed=self.done, description=f"{self.name}{failed}", label=label
+            self.task,
+            total=self.total or None,
+            completed=self.done,
+            description=f"{self.name}{failed}",
+            label=label,
         )
 
     def _open(self) -> None:
-        from rich.console import Console
         from rich import progress as bars
+        from rich.console import Console
 
         self.bar = bars.Progress(
             bars.TextColumn("{task.description}"),

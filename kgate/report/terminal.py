@@ -54,7 +54,5 @@ def _grouped_new(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
         cases = len({verdict.case for verdict in group})
         headline = f"no baseline line yet for {text.plural(cases, 'workload')} on {', '.join(targets)}"
         accept = f"kgate bless {group[0].name}"
-        grouped.append(
-            dataclasses.replace(group[0], headline=headline, case="", target="", probe="", accept=accept)
-        )
+        grouped.append(dataclasses.replace(group[0], headline=headline, case="", target="", probe="", accept=accept))
     return grouped

@@ -157,7 +157,9 @@ def _config(table: Mapping[str, Any], name: str) -> Config:
         alone = sorted({"src", "python", "baselines", "carry"} & set(table))
         if alone:
             raise ConfigError(
-                f"{alone[0]} stands beside [[tool.kgate.root]]", path=name, remedy="move it into the root it is for"
+                f"{alone[0]} stands beside [[tool.kgate.root]]",
+                path=name,
+                remedy="move it into the root it is for",
             )
         parsed = tuple(_root(item, name) for item in roots)
     else:

@@ -7,7 +7,18 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-SKIPPED = {".git", ".hg", ".svn", ".kgate", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".mypy_cache"}
+SKIPPED = {
+    ".git",
+    ".hg",
+    ".svn",
+    ".kgate",
+    ".venv",
+    "venv",
+    "node_modules",
+    "__pycache__",
+    ".tox",
+    ".mypy_cache",
+}
 
 
 class FolderSnapshot:

@@ -41,7 +41,11 @@ def stored(top: Path, data: bytes, path: str = PATH):
 
 
 def test_lines_come_back_as_they_were_written(tmp_path):
-    lines = [line("a"), line("b", note="3 % faster on H100, for 8 registers"), line("c=“x”")]
+    lines = [
+        line("a"),
+        line("b", note="3 % faster on H100, for 8 registers"),
+        line("c=“x”", note="one\ntwo\u2028three\x85four\x1c"),
+    ]
     found = stored(tmp_path, content(*lines))
     assert not found.problems
     assert [found.line(key(one.case)) for one in lines] == lines
@@ -126,9 +130,7 @@ def test_hand_edited_figure_is_told_by_its_checksum(tmp_path):
 def test_no_field_can_be_edited_by_hand(tmp_path, field):
     document = json.loads(write_line(line(note="why"), TARGET))
     document[field] += "x"
-    assert [problem.code for problem in stored(tmp_path, json.dumps(document).encode()).problems] == [
-        store.EDITED
-    ]
+    assert [problem.code for problem in stored(tmp_path, json.dumps(document).encode()).problems] == [store.EDITED]
 
 
 def test_a_file_copied_to_another_target_is_told(tmp_path):
@@ -197,6 +199,8 @@ def test_unknown_schema_asks_for_a_newer_kgate(tmp_path):
         b"1" * 6000,
         b'{"schema": "kgate.line/1", "case": "a", "probe": "p", "executor": "e", "code": "", "toolchain": "", '
         b'"figures": {"k": {"registers": NaN}}, "sum": "00000000"}\n',
+        b'{"schema": "kgate.line/1", "case": "a", "probe": "p", "executor": "e", "code": "", "toolchain": "", '
+        b'"figures": {"k": {"registers": 1e999}}, "sum": "00000000"}\n',
     ],
 )
 def test_whatever_a_file_holds_it_is_a_problem_never_a_traceback(tmp_path, data):

@@ -1,7 +1,7 @@
 """Faults to seed into the corpus: exact text replacements, and what the gate has to say about each.
 
-Each is one mistake that engineers make. ``old`` occurs once in the file, and the file still parses with ``new`` in
-its place.
+Each is one mistake that engineers make. ``old`` occurs once in the file, and the file still parses with ``new``
+in its place.
 """
 
 from __future__ import annotations
@@ -156,15 +156,15 @@ CODEGEN_FAULTS: tuple[CodegenFault, ...] = (
     CodegenFault(
         name="lost-alignment",
         path=_SWIGLU,
-        old="    y = torch.empty((n_rows, n_cols), dtype=gate.dtype, device=gate.device)\n",
+        old="@triton.jit\ndef _swiglu_kernel(\n",
         new=(
-            "    y = torch.empty(n_rows * n_cols + 1, dtype=gate.dtype, device=gate.device)[1:]"
-            ".view(n_rows, n_cols)\n"
+            '@triton.jit(do_not_specialize=["gate_row_stride", "up_row_stride", "y_row_stride", "n_cols"])\n'
+            "def _swiglu_kernel(\n"
         ),
         kernel="swiglu",
         workload="M=4096,N=14336,T=bfloat16",
         targets=(*_CUDA, "hip:gfx942"),
-        figure="128-bit stores",
+        figure="128-bit loads and stores",
         direction="down",
         new_figure=0,
     ),

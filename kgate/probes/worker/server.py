@@ -1,4 +1,4 @@
-"""The worker's process tree: torch imported once, each mode and module in a fork of that, each case in its own."""
+"""The worker's process tree: torch imported once; each target, each module and each case in a fork of its own."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ Job = dict[str, Any]
 Answer = dict[str, Any]
 
 READY = b'{"ready": true}'
+PREPARE, IMPORT = "prepare", "import"
+"""Where a job ended that never began: in kgate's own preparation, or in the import of the user's module."""
 
 
 def serve(settings: dict[str, Any], commands: int, answers: int) -> None:
-    """Import torch, say which versions there are, and pass jobs on to one fork per mode."""
+    """Import torch, say which versions there are, and pass jobs on to one fork per kind of mode."""
     try:
         hello = _preload(settings)
     except ImportError as error:
         send(answers, json.dumps({"unavailable": str(error), "missing": error.name or ""}).encode())
         return
     send(answers, json.dumps({"ready": True, "toolchain": hello}).encode())
-    relay = _Relay(
+    _Relay(
         commands,
         answers,
-        key=lambda job: job["mode"],
-        enter=lambda job, channel: _mode(settings, job["mode"], channel),
+        key=lambda job: job["mode"].partition(":")[0],
+        enter=lambda job, channel: _kind(settings, job["mode"].partition(":")[0], channel),
         limit=float(settings["import_limit"]),
-        what=lambda job: f"preparing {job['mode']}",
+        what=lambda job: f"preparing the probe {job['probe']}",
         tree=settings["tree"],
-    )
-    relay.run()
+        stage=PREPARE,
+    ).run()
 
 
 def _preload(settings: dict[str, Any]) -> dict[str, str]:
@@ -59,6 +61,32 @@ def _preload(settings: dict[str, Any]) -> dict[str, str]:
     raise ModuleNotFoundError("No module named 'triton'", name="triton")
 
 
+def _warm_fake_tensors() -> None:
+    """Pull in what fake tensors need (a second of imports), once for all forks."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        torch.empty(2) + 1
+
+
+def _kind(settings: dict[str, Any], kind: str, channel: int) -> None:
+    """Import what all targets of one kind share, then pass jobs on to one fork per target."""
+    if kind == "codegen":
+        _warm_fake_tensors()
+    send(channel, READY)
+    _Relay(
+        channel,
+        channel,
+        key=lambda job: job["mode"],
+        enter=lambda job, inner: _mode(settings, job["mode"], inner),
+        limit=float(settings["import_limit"]),
+        what=lambda job: f"preparing {job['mode']}",
+        tree=settings["tree"],
+        stage=PREPARE,
+    ).run()
+
+
 def _mode(settings: dict[str, Any], mode: str, channel: int) -> None:
     """Fake the device for ``mode``, then pass jobs on to one fork per user module."""
     install(mode)
@@ -71,6 +99,7 @@ def _mode(settings: dict[str, Any], mode: str, channel: int) -> None:
         limit=float(settings["import_limit"]),
         what=lambda job: f"importing {job['module']}",
         tree=settings["tree"],
+        stage=IMPORT,
     ).run()
 
 
@@ -116,6 +145,7 @@ class _Relay:
     limit: float
     what: Callable[[Job], str]
     tree: str
+    stage: str
     outstanding: dict[int, dict[int, Job]] = field(default_factory=dict)
     refused: dict[str, Answer] = field(default_factory=dict)
     """Answer to every job of a key that could not be prepared."""
@@ -172,7 +202,7 @@ class _Relay:
 
     def _refuse(self, child: Child, answer: Answer) -> None:
         answer.setdefault("details", {}).setdefault("log", child.tail())
-        answer["details"]["stage"] = "import"
+        answer["details"].setdefault("stage", self.stage)
         self.refused[child.key] = answer
         self._answer_all(child, answer)
 
