@@ -5,32 +5,29 @@ from __future__ import annotations
 import triton
 
 GROUP_M = 8
-"""Row tiles that are finished together before the next column tile, so that their operands stay in L2."""
+"""Row tiles that are finished together before the next group, so that their operands stay in L2."""
 
 INPUT_PRECISION = "tf32"
-"""How float32 operands enter the tensor cores: rounded to 10 mantissa bits."""
+"""How float32 operands enter the tensor cores: rounded to 10 bits of mantissa."""
 
+ALIGNED_CONFIGS = [
+    # Large problems: 96 KiB of shared memory in a half type, so also on sm_86 and sm_120, but not on gfx942.
+    triton.Config({"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 32}, num_stages=4, num_warps=8),
+    # The same memory with half the steps along K, each as wide as the 128-byte swizzle of wgmma.
+    triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}, num_stages=3, num_warps=8),
+]
+"""Tiles for operands that are copied 16 bytes at a time.
 
-def _tile(m: int, n: int, k: int, *, stages: int, warps: int) -> triton.Config:
-    """A configuration: m x n of the output per program, k at a time, ``stages`` steps in flight."""
-    return triton.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k}, num_stages=stages, num_warps=warps)
-
+Others pass through registers, one element after the other, and spill at these sizes.
+"""
 
 CONFIGS = [
-    # Large problems: 96 KiB of shared memory in a half type, so also on sm_86 and sm_120, but not on gfx942.
-    _tile(128, 256, 32, stages=4, warps=8),
-    # The same with half the steps along K, each as wide as the 128-byte swizzle of wgmma.
-    _tile(128, 128, 64, stages=3, warps=8),
+    *ALIGNED_CONFIGS,
     # Half types on gfx942, float32 on sm_80, and the largest tile for operands that are not aligned.
-    _tile(128, 128, 32, stages=3, warps=8),
+    triton.Config({"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32}, num_stages=3, num_warps=8),
     # Few output tiles, or float32 on gfx942: at most 48 KiB, so that one configuration fits everywhere.
-    _tile(64, 128, 32, stages=2, warps=8),
+    triton.Config({"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 32}, num_stages=2, num_warps=8),
     # A handful of rows: decoding.
-    _tile(16, 64, 64, stages=4, warps=4),
+    triton.Config({"BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 64}, num_stages=4, num_warps=4),
 ]
-
-UNALIGNED_ELEMENTS = 8192
-"""Most operand elements per step of K where they cannot be copied 16 bytes at a time.
-
-Such operands pass through registers one element after the other, and larger tiles spill.
-"""
+"""All tiles, from the largest to the smallest."""

@@ -93,9 +93,9 @@ def _softmax_loop_kernel(x_ptr, y_ptr, x_row_stride, y_row_stride, n_cols, BLOCK
     lane_sum = tl.zeros([BLOCK_N], tl.float32)
     for start in range(0, n_cols, BLOCK_N):
         cols = start + lanes
-        x = tl.load(
-            x_row_ptr + cols, mask=cols < n_cols, other=-float("inf"), eviction_policy="evict_last"
-        ).to(tl.float32)
+        x = tl.load(x_row_ptr + cols, mask=cols < n_cols, other=-float("inf"), eviction_policy="evict_last").to(
+            tl.float32
+        )
         new_max = tl.maximum(lane_max, x)
         shift = _finite_or_zero(new_max)
         lane_sum = lane_sum * tl.exp(lane_max - shift) + tl.exp(x - shift)
@@ -107,9 +107,7 @@ def _softmax_loop_kernel(x_ptr, y_ptr, x_row_stride, y_row_stride, n_cols, BLOCK
     for start in range(0, n_cols, BLOCK_N):
         cols = start + lanes
         mask = cols < n_cols
-        x = tl.load(x_row_ptr + cols, mask=mask, other=-float("inf"), eviction_policy="evict_first").to(
-            tl.float32
-        )
+        x = tl.load(x_row_ptr + cols, mask=mask, other=-float("inf"), eviction_policy="evict_first").to(tl.float32)
         y = tl.exp(x - shift) / total
         tl.store(y_row_ptr + cols, y.to(y_ptr.dtype.element_ty), mask=mask)
 

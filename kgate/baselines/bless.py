@@ -129,9 +129,13 @@ def plan(
 
 
 def apply(
-    chosen: BlessPlan, top: Path, *, reason: str = "", env: Mapping[str, str] | None = None
+    chosen: BlessPlan | Sequence[BlessPlan],
+    top: Path,
+    *,
+    reason: str = "",
+    env: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Write a plan: every file of it or, at whatever moment the process ends, none.
+    """Write a plan, or the plans of several roots: every file or, at whatever moment the process ends, none.
 
     ``top`` is the repository's root, ``reason`` the note that lines which got worse are to carry, ``env`` the
     environment that tells whether this is CI (os.environ where None). Gives the paths written, relative to
@@ -140,16 +144,21 @@ def apply(
     Raises :class:`BlessRefused` in CI, without a reason for what got worse, for whatever the plan names,
     and where the files have changed since they were read.
     """
-    reasons = [*_where_not(env), *chosen.refusals, *_without_reason(chosen, reason.strip())]
+    plans = [chosen] if isinstance(chosen, BlessPlan) else list(chosen)
+    reason = reason.strip()
+    against = [why for one in plans for why in (*one.refusals, *_without_reason(one, reason))]
+    reasons = [*_where_not(env), *against]
     if reasons:
         raise BlessRefused(reasons)
     journal.recover(top)
     new: dict[str, bytes | None] = {}
-    for path, file in chosen.files.items():
-        new[path] = _rewritten(path, file, chosen, reason.strip())
-    read = {path: file.content if file else None for path, file in chosen.files.items()}
-    if any(content is not None for content in new.values()):
-        _add_attributes(top, chosen.layout, new, read)
+    read: dict[str, bytes | None] = {}
+    for one in plans:
+        for path, file in one.files.items():
+            new[path] = _rewritten(path, file, one, reason)
+            read[path] = file.content if file else None
+        if any(new[path] is not None for path in one.files):
+            _add_attributes(top, one.layout, new, read)
     try:
         return journal.replace_files(top, new, read=read)
     except journal.FilesChanged as changed:
@@ -159,9 +168,7 @@ def apply(
 
 def key_of(measurement: Measurement) -> Key:
     """The line that a measurement would become."""
-    return Key(
-        measurement.kernel, measurement.target, measurement.case, measurement.probe, measurement.executor
-    )
+    return Key(measurement.kernel, measurement.target, measurement.case, measurement.probe, measurement.executor)
 
 
 # What stands against it -----------------------------------------------------------------------------------
@@ -171,9 +178,7 @@ def _where_not(env: Mapping[str, str] | None) -> list[str]:
     import os
 
     if in_ci(os.environ if env is None else env):
-        return [
-            "this is CI, where nobody looks at a baseline; run kgate check --pending DIR here, bless at home"
-        ]
+        return ["this is CI, where nobody looks at a baseline; run kgate check --pending DIR here, bless at home"]
     return []
 
 
@@ -275,9 +280,7 @@ def _rewritten(path: str, file: File | None, chosen: BlessPlan, reason: str) -> 
     return write_file(records) if records else None
 
 
-def _add_attributes(
-    top: Path, layout: Layout, new: dict[str, bytes | None], read: dict[str, bytes | None]
-) -> None:
+def _add_attributes(top: Path, layout: Layout, new: dict[str, bytes | None], read: dict[str, bytes | None]) -> None:
     path = f"{layout.folder}/{ATTRIBUTES}"
     if not (top / path).exists():
         new[path], read[path] = _ATTRIBUTES_TEXT, None

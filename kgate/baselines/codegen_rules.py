@@ -174,7 +174,8 @@ def _gone(label: str, new: Figures) -> Change:
     if not new:
         return Change(label, "launch", "present", None, REGRESSION, "nothing is launched any more")
     if any(_function(other) == _function(label) for other in new):
-        return Change(label, "configuration", "present", None, WARNING, "is no longer tried by autotuning")
+        why = "is no longer tried by autotuning" if "[" in label else "is launched in another form now"
+        return Change(label, "configuration", "present", None, WARNING, why)
     return Change(label, "launch", "present", None, WARNING, "is no longer launched")
 
 

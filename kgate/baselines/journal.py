@@ -1,8 +1,8 @@
 """Replacing several files at once: all of them or none, whenever the process is killed.
 
-The new contents of every file are first written to a journal in the ignored ``.kgate`` folder. Its
-appearance is the one moment at which the change happens: readers see the journal's contents in place of the
-files', and whoever writes next carries the change through before anything else.
+The new contents of every file are first written to a journal in the ignored ``.kgate`` folder, then put in
+place one by one. From the first one on the change has happened: where a process was killed after it, readers
+see the journal's contents in place of the files', and whoever writes next carries the change through first.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def replace_files(top: Path, new: Mapping[str, bytes | None], *, read: Mapping[s
         moved = [path for path in changes if _content(top / path) != read.get(path)]
         if moved:
             raise FilesChanged(moved)
-        _write_journal(top, changes, read)
-        _carry_through(top)
+        _put_all(top, _write_journal(top, changes, read))
+        _journal(top).unlink(missing_ok=True)
     return sorted(changes)
 
 
@@ -62,7 +62,7 @@ def recover(top: Path) -> list[str]:
 def pending(top: Path) -> dict[str, bytes | None]:
     """Contents that a killed replacement was about to write: what a reader has to see."""
     entries = _read_journal(top)
-    if entries is None or not _still_applies(top, entries):
+    if entries is None or not _under_way(top, entries):
         return {}
     return {path: _decoded(entry["new"]) for path, entry in entries.items()}
 
@@ -87,8 +87,8 @@ def _journal(top: Path) -> Path:
     return top / NAME / _FOLDER / _JOURNAL
 
 
-def _write_journal(top: Path, changes: Mapping[str, bytes | None], read: Mapping[str, bytes | None]) -> None:
-    files = {
+def _write_journal(top: Path, changes: Mapping[str, bytes | None], read: Mapping[str, bytes | None]) -> dict[str, Any]:
+    files: dict[str, Any] = {
         path: {"old": _digest(read.get(path)), "new": _encoded(content)} for path, content in sorted(changes.items())
     }
     text = json.dumps({"schema": SCHEMA, "files": files})
@@ -97,6 +97,7 @@ def _write_journal(top: Path, changes: Mapping[str, bytes | None], read: Mapping
     write_through(scratch, document.encode())
     os.replace(scratch, _journal(top))
     sync_folder(scratch.parent)
+    return files
 
 
 def _read_journal(top: Path) -> dict[str, Any] | None:
@@ -111,27 +112,32 @@ def _read_journal(top: Path) -> dict[str, Any] | None:
         return None
 
 
-def _still_applies(top: Path, entries: Mapping[str, Any]) -> bool:
-    """Whether each file still is what it was before or after: otherwise somebody has moved on since."""
-    for path, entry in entries.items():
-        if _digest(_content(top / path)) not in (entry["old"], _digest(_decoded(entry["new"]))):
-            return False
-    return True
+def _under_way(top: Path, entries: Mapping[str, Any]) -> bool:
+    """Whether a killed replacement had begun: some files are new already, the others are still old.
+
+    Where all are old it never happened, or was taken back; where one is neither, somebody has moved on since.
+    """
+    found = {path: _digest(_content(top / path)) for path in entries}
+    new = [path for path, entry in entries.items() if found[path] == _digest(_decoded(entry["new"]))]
+    old = [path for path, entry in entries.items() if found[path] == entry["old"]]
+    return bool(new) and len(new) + len(old) == len(entries)
 
 
 def _carry_through(top: Path) -> list[str]:
-    """Under the lock: bring about what the journal says, then forget it."""
+    """Under the lock: bring about what a killed replacement had begun, then forget it."""
     entries = _read_journal(top)
-    done = []
-    if entries is not None and _still_applies(top, entries):
-        for path, entry in entries.items():
-            _put(top, path, _decoded(entry["new"]))
-            done.append(path)
-        for folder in sorted({(top / path).parent for path in done}):
-            if folder.is_dir():
-                sync_folder(folder)
+    done = _put_all(top, entries) if entries is not None and _under_way(top, entries) else []
     _journal(top).unlink(missing_ok=True)
     return done
+
+
+def _put_all(top: Path, entries: Mapping[str, Any]) -> list[str]:
+    for path, entry in entries.items():
+        _put(top, path, _decoded(entry["new"]))
+    for folder in sorted({(top / path).parent for path in entries}):
+        if folder.is_dir():
+            sync_folder(folder)
+    return sorted(entries)
 
 
 def _put(top: Path, path: str, content: bytes | None) -> None:

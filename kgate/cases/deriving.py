@@ -19,7 +19,9 @@ WORKLOAD, SCALED, EDGE = "workload", "scaled", "edge"
 BUDGET = 60
 _INT32 = 2**31
 _LAYOUTS = ("transposed", "sliced", "expanded", "offset", "rows", "strided", "padded", "channels_last")
-_VALUES = ("mean300", "equal", "outlier", "negative", "zeros")
+_HARD_VALUES, _OTHER_VALUES = ("mean300", "outlier", "equal"), ("negative", "zeros")
+_LONG = (4099, 2051, 1027, 515, 259)
+"""Lengths of a reduction at which a sum in a narrow dtype is plainly wrong."""
 _OUTSIDE_SHARE = 10
 
 
@@ -104,6 +106,7 @@ def _interleaved(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
     """The kinds of cases in the order of how much they tell; within the long kinds, round robin."""
     yield from _scaled(space, blocks)
     yield from _dtypes(space, blocks)
+    yield from _lengths(space)
     yield from _switches(space, blocks)
     kinds = [_sizes(space, blocks), _layouts(space, blocks), _values(space, blocks), _far(space)]
     while kinds:
@@ -203,11 +206,46 @@ def _layouts(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
 
 
 def _values(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
+    """Values that overflow, cancel or coincide: in every dtype, where there is a reduction in a long one."""
     if not any(is_floating(space.dtype_of(item, space.default_dtypes)) for item in space.tensors.values()):
         return
-    dims = _tail(space, blocks)
-    for values in _VALUES:
-        yield space.case(dims, values=values, purpose=f"input values: {values}")
+    dims = _long(space) or _tail(space, blocks)
+    for values in _HARD_VALUES:
+        for dtypes in _each_dtype(space):
+            yield space.case(dims, dtypes=dtypes, values=values, purpose=f"input values: {values}")
+    for values in _OTHER_VALUES:
+        yield space.case(_tail(space, blocks), values=values, purpose=f"input values: {values}")
+
+
+def _each_dtype(space: Space) -> Iterator[dict[str, str]]:
+    """Every dtype of every variable, the narrow ones first, the widest of all last."""
+    for name, allowed in space.dtypes.items():
+        yield from ({name: dtype} for dtype in allowed if dtype != space.default_dtypes[name])
+    yield {}
+
+
+def _long(space: Space) -> dict[str, int] | None:
+    """Sizes with a long reduction, small otherwise; None for a kernel that declares none."""
+    names = {name for output in space.outputs for name in _reduced(output)}
+    for name in sorted(names & set(space.dims)):
+        for size in _LONG:
+            found = edges.nearest(space, name, size)
+            if found is not None:
+                return found
+    return None
+
+
+def _reduced(output: Any) -> frozenset[str]:
+    terms = output.numerics.terms if output.numerics is not None else None
+    return frozenset() if terms is None else terms.names()
+
+
+def _lengths(space: Space) -> Iterator[Case]:
+    """A long reduction in every dtype, with random values."""
+    dims = _long(space)
+    if dims is not None:
+        for dtypes in _each_dtype(space):
+            yield space.case(dims, dtypes=dtypes, purpose="a long reduction")
 
 
 def _far(space: Space) -> Iterator[Case]:

@@ -63,13 +63,14 @@ class Space:
         return tuple(name for name in self.tensors if self.inputs[name].optional)
 
     @cached_property
-    def _outputs(self) -> tuple[Any, ...]:
+    def outputs(self) -> tuple[Any, ...]:
+        """The ``Tensor`` of every promised output; of a list, its element."""
         outputs = [item for item in self.envelope.outputs.values() if not isinstance(item, Ignore)]
         return tuple(item.element if isinstance(item, ListOf) else item for item in outputs)
 
     @cached_property
     def _shaped(self) -> tuple[Any, ...]:
-        return (*self.tensors.values(), *self._outputs)
+        return (*self.tensors.values(), *self.outputs)
 
     @cached_property
     def outer(self) -> frozenset[str]:
@@ -79,7 +80,7 @@ class Space:
         means that the kernel tiles them, as a matmul does its rows.
         """
         inner = {name for item in self._shaped if item.axes for name in item.axes[-1].names()}
-        columns = {name for item in self._outputs if item.axes for name in item.axes[-1].names()}
+        columns = {name for item in self.outputs if item.axes for name in item.axes[-1].names()}
         for item in self.tensors.values():
             names = {name for axis in item.axes for name in axis.names()}
             if item.rank >= 2 and names & columns:

@@ -109,16 +109,29 @@ def caller_location() -> str:
 
 
 def suggestion(word: str, candidates: Iterable[str]) -> str:
-    """A remedy that names the closest candidate, or all of them where they are few; empty without any."""
+    """A remedy that names the closest candidate, or else all of them; empty without any."""
     from difflib import get_close_matches
 
     names = sorted(set(candidates))
-    close = get_close_matches(word, names, n=1)
+    common = _COMMON_NAMES.get(word)
+    close = [common] if common in names else get_close_matches(word, names, n=1)
     if close:
         return f'did you mean "{close[0]}"?'
-    if not names:
-        return ""
-    return "use one of " + ", ".join(names) if len(names) <= 12 else ""
+    return "use one of " + ", ".join(names) if names else ""
+
+
+_COMMON_NAMES = {
+    "fp64": "float64",
+    "double": "float64",
+    "fp32": "float32",
+    "float": "float32",
+    "fp16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+    "fp8": "float8_e4m3fn",
+    "int": "int32",
+    "long": "int64",
+}
 
 
 class DeclarationWarning(UserWarning):

@@ -63,8 +63,8 @@ def envelope_from_dict(document: Mapping[str, Any]) -> Envelope:
 
 
 def spec_to_dict(spec: Record) -> dict[str, Any]:
-    """An input or output: its kind, and every field that is not at its default."""
-    return {"kind": _NAMES[type(spec)], **_fields(spec)}
+    """An input or output: its type, and every field that is not at its default."""
+    return {"type": _NAMES[type(spec)], **_fields(spec)}
 
 
 def _fields(record: Record) -> dict[str, Any]:
@@ -83,14 +83,14 @@ def _plain(value: Any) -> Any:
 
 def spec_from_dict(entry: Mapping[str, Any]) -> Any:
     """The input or output that `spec_to_dict` wrote; a `name` in it is passed over."""
-    fields = {name: value for name, value in entry.items() if name not in ("kind", "name")}
-    if entry["kind"] == "choice":
+    fields = {name: value for name, value in entry.items() if name not in ("type", "name")}
+    if entry["type"] == "choice":
         return Choice(*fields["values"])
     if fields.get("numerics") is not None:
         fields["numerics"] = Numerics(**fields["numerics"])
-    if entry["kind"] == "list":
+    if entry["type"] == "list":
         fields["element"] = spec_from_dict(fields["element"])
-    return KINDS[entry["kind"]](**fields)
+    return KINDS[entry["type"]](**fields)
 
 
 def workload_to_dict(workload: Workload) -> dict[str, Any]:

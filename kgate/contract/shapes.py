@@ -149,7 +149,7 @@ def _bad(text: str, message: str, column: int, remedy: str) -> DeclarationError:
     if text in ("...", "…", "*"):
         remedy = "write one declaration per rank, or flatten the leading axes in the launcher"
         message = "a shape has a fixed number of axes"
-    elif "," in text:
+    elif "," in text and "(" not in text:
         remedy = 'separate axes by spaces: "M N"'
     return DeclarationError("bad-shape", f"column {column}: {message}", remedy=remedy, column=column)
 

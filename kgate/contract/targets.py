@@ -100,7 +100,9 @@ def unknown_target(text: object) -> DeclarationError:
             f"target {text!r}: AMD architectures have no order",
             remedy="name each one, without '+'",
         )
-    remedy = suggestion(str(text), known) or "write cuda:sm_NN, cuda:sm_NN+, hip:gfxNNN or cpu"
+    remedy = suggestion(str(text), known)
+    if "did you mean" not in remedy:
+        remedy = "write cuda:sm_NN, cuda:sm_NN+, hip:gfxNNN or cpu"
     return DeclarationError("unknown-target", f"there is no target {text!r}", remedy=remedy)
 
 

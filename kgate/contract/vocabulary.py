@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Value = int | float | bool | str | None
 
 TF32 = "tf32"
+ABSOLUTE = "absolute"
 NAN_RULES = ("propagate", "ignore", "unspecified")
 SCALAR_KINDS = ("int", "float", "bool")
 
@@ -50,8 +51,10 @@ class Numerics(Record):
     """How often an intermediate result is rounded to the storage dtype."""
     c: float
     """Factor on the allowed error, for what the other fields cannot say."""
-    magnitude: float | None
-    """Magnitude of the terms that cancel out; None where the result's own is the yardstick."""
+    magnitude: float | str | None
+    """Magnitude of the terms that cancel out: a number, or `absolute` for what the reference gives on the absolute
+    values of the inputs (of a matrix product, the sum of its terms' magnitudes); None where the largest result of
+    the row is the yardstick."""
     nan: str
     """`propagate` (as the reference), `ignore` (NaN inputs are never tried), `unspecified` (any result)."""
     signed_zero: bool
@@ -63,7 +66,7 @@ class Numerics(Record):
         acc: str = "float32",
         roundings: int = 0,
         c: float = 1.0,
-        magnitude: float | None = None,
+        magnitude: float | str | None = None,
         nan: str = "propagate",
         signed_zero: bool = False,
     ) -> None:
@@ -94,8 +97,8 @@ def _numerics_mistakes(numerics: Numerics) -> list[DeclarationError]:
         errors.append(_wrong("bad-numerics", f"roundings is a count, not {numerics.roundings!r}", ("roundings",), "0"))
     if not _is_positive(numerics.c):
         errors.append(_wrong("bad-numerics", f"c is a positive factor, not {numerics.c!r}", ("c",), "c=1.0"))
-    if numerics.magnitude is not None and not _is_positive(numerics.magnitude):
-        message = f"magnitude is a positive number, not {numerics.magnitude!r}"
+    if numerics.magnitude not in (None, ABSOLUTE) and not _is_positive(numerics.magnitude):
+        message = f"magnitude is a positive number or {ABSOLUTE!r}, not {numerics.magnitude!r}"
         errors.append(_wrong("bad-numerics", message, ("magnitude",), "magnitude=1.0"))
     if numerics.nan not in NAN_RULES:
         message = f"there is no rule {numerics.nan!r} for NaN"

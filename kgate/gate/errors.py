@@ -26,6 +26,7 @@ def as_user_error(error: Exception) -> tuple[int, str, str] | None:
     from kgate.probes.workers import WorkerError
     from kgate.source.config import ConfigError
     from kgate.source.git import GitError
+    from kgate.source.interpreter_path import InterpreterError
 
     if isinstance(error, UsageError):
         return error.exit_code, error.message, error.remedy
@@ -33,7 +34,7 @@ def as_user_error(error: Exception) -> tuple[int, str, str] | None:
         return 2, f"{error.path}: {error.message}", error.remedy
     if isinstance(error, GitError):
         return 2, error.message, error.remedy
-    if isinstance(error, WorkerError):
+    if isinstance(error, (WorkerError, InterpreterError)):
         return 4, error.message, error.remedy
     if isinstance(error, CaseError):
         return 2, str(error), "`kgate cases KERNEL` lists the cases"

@@ -6,7 +6,9 @@ Runs in the worker (needs torch). Per element there is a noise floor
 
 where u is the unit roundoff, m the declared intermediate roundings, K the reduction length and A the sum of
 the magnitudes of the terms (by default the largest |ref| in the row). A case passes when the largest
-|error| / floor is at most 2 (4 for gradients) and its root mean square at most 1.
+|error| / floor is at most 2 (4 for gradients) and its root mean square at most 1. Where the inputs are random and the
+output is narrower than the accumulator, the errors must have no trend either: no bias, and no scale of a whole row,
+which is how sums in too narrow a dtype and truncation show far below the noise of a single element.
 """
 
 from __future__ import annotations
@@ -20,6 +22,12 @@ import torch
 ELEMENT_BOUND = 2.0
 GRADIENT_BOUND = 4.0
 RMS_BOUND = 1.0
+BIAS_BOUND = 0.15
+TREND_BOUND = 6.0
+"""Standard errors from which a trend is one."""
+
+_FEWEST_ELEMENTS, _FEWEST_IN_ROW, _FEWEST_VALUES = 1024, 256, 100
+"""What a trend needs to be told from the grid of the dtype: elements, elements in a row, different ones."""
 
 _TF32 = 2.0**-11
 _ROUNDOFF: dict[str, float] = {"tf32": 2.0**-24, "float64": 2.0**-53}
@@ -45,6 +53,8 @@ class Budget:
     """``propagate``, ``ignore`` or ``unspecified``."""
     signed_zero: bool = False
     """Whether the sign of zero is part of the promise."""
+    spread: bool = False
+    """Whether intermediate roundings act on terms that cancel (gradients), so that m u(in) multiplies A, not |ref|."""
 
 
 @dataclass(frozen=True)
@@ -80,19 +90,24 @@ def floor(want: Any, dtype: str, budget: Budget) -> Any:
     """The noise floor of every element, float64, of the shape of ``want`` (float64)."""
     size = torch.nan_to_num(want, nan=0.0, posinf=0.0, neginf=0.0).abs()
     inputs = max((unit_roundoff(name) for name in budget.inputs), default=0.0)
-    relative = unit_roundoff(dtype) + budget.roundings * inputs
-    magnitude = budget.magnitude
-    if magnitude is None:
-        magnitude = size.amax(dim=-1, keepdim=True) if size.dim() and size.numel() else size
-    kind = getattr(torch, dtype)
-    smallest = float(torch.finfo(kind).tiny)
-    return relative * size + _accumulation(budget) * magnitude + smallest
+    rounding = budget.roundings * inputs
+    magnitude = budget.magnitude if budget.magnitude is not None else _row_magnitude(size)
+    smallest = float(torch.finfo(getattr(torch, dtype)).tiny)
+    noise = unit_roundoff(dtype) * size + _accumulation(budget) * magnitude + smallest
+    return noise + rounding * (magnitude if budget.spread else size)
 
 
-def judge(got: Any, want: Any, dtype: str, budget: Budget, *, bound: float = ELEMENT_BOUND) -> Judgement:
+def _row_magnitude(size: Any) -> Any:
+    return size.amax(dim=-1, keepdim=True) if size.dim() and size.numel() else size
+
+
+def judge(
+    got: Any, want: Any, dtype: str, budget: Budget, *, bound: float = ELEMENT_BOUND, random: bool = False
+) -> Judgement:
     """Judge values alone: ``got`` as the kernel gave it, ``want`` the reference (float64 where it can be).
 
-    Shape, dtype and strides are :func:`structure`'s.
+    ``random`` says that the inputs are, so that errors without a trend can be expected. Shape, dtype and strides are
+    :func:`structure`'s.
     """
     if not got.numel():
         return Judgement(True, {"err_over_floor": 0.0, "rms_over_floor": 0.0, "wrong": 0, "elements": 0})
@@ -105,7 +120,12 @@ def judge(got: Any, want: Any, dtype: str, budget: Budget, *, bound: float = ELE
     odd = _misplaced(got, want, dtype, budget)
     if bool(odd.any()):
         return _special(got, want, odd)
-    return _measured(got, want, dtype, budget, bound)
+    verdict = _measured(got, want, dtype, budget, bound)
+    if random and verdict.right and unit_roundoff(dtype) > 4 * unit_roundoff(budget.accumulator):
+        trend = bias(got, want, dtype, budget) or row_scale(got, want, budget)
+        if trend:
+            return Judgement(False, verdict.figures, trend, verdict.worst)
+    return verdict
 
 
 def _exact(got: Any, want: Any) -> Judgement:
@@ -168,6 +188,47 @@ def _measured(got: Any, want: Any, dtype: str, budget: Budget, bound: float) -> 
         message = f"the root mean square of the error is {rms:.3g} x the noise floor, allowed is {RMS_BOUND:g} x"
         return Judgement(False, figures, message, evidence)
     return Judgement(True, figures, "", evidence)
+
+
+def bias(got: Any, want: Any, dtype: str, budget: Budget) -> str:
+    """What is wrong where errors lean to one side, away from zero or towards it; empty where they do not."""
+    usable = torch.isfinite(got) & torch.isfinite(want)
+    count = int(usable.sum())
+    if count < _FEWEST_ELEMENTS or got[usable].unique().numel() < _FEWEST_VALUES:
+        return ""
+    lean = float((torch.sign(want) * (got - want) / floor(want, dtype, budget))[usable].mean())
+    allowed = max(BIAS_BOUND, TREND_BOUND / math.sqrt(count))
+    if abs(lean) <= allowed:
+        return ""
+    side = "away from zero" if lean > 0 else "towards zero"
+    return f"errors lean {side}: {lean:.2g} x the noise floor on average, allowed is {allowed:.2g} x (truncation?)"
+
+
+def row_scale(got: Any, want: Any, budget: Budget) -> str:
+    """What is wrong where a whole row is off by one factor; empty where none is.
+
+    The slope of error on reference in a row, against its standard error and against what the accumulator and the
+    declared roundings may do to a whole row.
+    """
+    if got.dim() == 0 or got.shape[-1] < _FEWEST_IN_ROW:
+        return ""
+    rows_got, rows_want = got.reshape(-1, got.shape[-1]), want.reshape(-1, want.shape[-1])
+    inputs = max((unit_roundoff(name) for name in budget.inputs), default=0.0)
+    worst, found = 0.0, ""
+    for number, (row, ref) in enumerate(zip(rows_got, rows_want, strict=True)):
+        energy = float((ref * ref).sum())
+        if not (bool(torch.isfinite(row).all()) and energy > 0) or row.unique().numel() < _FEWEST_VALUES:
+            continue
+        error = row - ref
+        slope = float((error * ref).sum()) / energy
+        spread = float(((error - slope * ref) ** 2).sum()) / (row.numel() - 1)
+        size = float(ref.abs().max()) / math.sqrt(energy / row.numel())
+        allowed = 2 * _accumulation(budget) * size + 2 * budget.roundings * inputs
+        certain = math.sqrt(spread / energy) * TREND_BOUND
+        if abs(slope) > max(allowed, certain, worst):
+            worst = abs(slope)
+            found = f"row {number} is off by a factor of {1 + slope:.6g}, allowed is 1 +- {max(allowed, certain):.2g}"
+    return f"{found} (a sum in too narrow a dtype, or a wrong divisor?)" if found else ""
 
 
 def structure(got: Any, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None) -> str:

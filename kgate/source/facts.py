@@ -401,9 +401,8 @@ class _Reader:
             inner = value.func
         parts: list[ast.AST] = [*value.args, *value.keywords] if inner is not None else [value]  # type: ignore[attr-defined]
         uses = merge(condition, uses_of(*parts, *extra))
-        sizes = {size for child in ast.walk(value) if (size := integer(child)) is not None and 2 <= size <= 2**20}
-        if inner is None and (_plain_numbers(value)):
-            uses = msgspec.structs.replace(uses, sizes=tuple(sorted({*uses.sizes, *sizes})))
+        if inner is None and _plain_numbers(value):
+            uses = msgspec.structs.replace(uses, sizes=tuple(sorted({*uses.sizes, *_numbers(value)})))
         self.define(
             prefix + name,
             kind,
@@ -469,6 +468,16 @@ def _is_main(test: ast.expr) -> bool:
 
 def _starred(value: ast.Tuple | ast.List) -> bool:
     return any(isinstance(part, ast.Starred) for part in value.elts)
+
+
+def _numbers(node: ast.AST) -> Iterator[int]:
+    """The integers that a literal is made of, as far as they may be sizes."""
+    value = integer(node)
+    if value is None:
+        for child in ast.iter_child_nodes(node):
+            yield from _numbers(child)
+    elif 2 <= value <= 2**20:
+        yield value
 
 
 def _plain_numbers(value: ast.expr) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kgate.source.facts import Decorator, Definition, Effect
-from kgate.source.names import Names
+from kgate.source.names import HEADER, Names
 from kgate.source.normalise import digest
 from kgate.source.records import Edge
 from kgate.source.uses import MUTATORS, Dynamic, Uses
@@ -251,8 +251,10 @@ class _Maker:
                 self.edge(f"{module}::<module>", line, "import")
 
     def _symbol(self) -> int:
+        owner, _, last = self.name.rpartition(".")
+        if last == HEADER:
+            return self._header(owner)
         definitions = self.names.definitions(self.symbol)
-        owner = self.name.rpartition(".")[0]
         if not definitions:
             self.parts.append("missing")
             self.unresolved[f"{self.symbol} does not exist"] = None
@@ -284,13 +286,30 @@ class _Maker:
                 self.parts.append(decorator.hash)
                 self.use(decorator.uses, owner)
 
-    def _header(self, owner: str) -> None:
-        """A member depends on its class's header: bases, keywords, decorators."""
-        if owner not in self.names.table(self.path).definitions:
-            return
-        for definition in self.names.table(self.path).definitions[owner]:
-            if definition.kind == "class":
-                self._definition(definition, owner.rpartition(".")[0])
+    def _header(self, owner: str) -> int:
+        """A member depends on its class's header; the line of that."""
+        line = 0
+        for definition in self.names.table(self.path).definitions.get(owner, ()):
+            if definition.kind != "class":
+                continue
+            line = definition.line
+            self.parts.append(definition.hash)
+            uses, outer = definition.uses, owner.rpartition(".")[0]
+            for chain, where in uses.refs:
+                found = self.names.resolve(self.path, chain, uses.imports, outer)
+                if chain in definition.bases and not found.unresolved:
+                    for target in found.symbols:
+                        self.edge(f"{target}.{HEADER}" if self._is_class(target) else target, where, chain)
+                    self.externals.update(dict.fromkeys(f"{chain} = {name}" for name in found.externals))
+                else:
+                    self.refer(chain, where, uses, outer)
+            for decorator in definition.decorators:
+                self.parts.append(decorator.hash)
+                self.use(decorator.uses, outer)
+        return line
+
+    def _is_class(self, symbol: str) -> bool:
+        return {definition.kind for definition in self.names.definitions(symbol)} == {"class"}
 
     def _members(self) -> None:
         table = self.names.table(self.path)

@@ -16,6 +16,8 @@ from kgate.source.modules import Modules
 from kgate.source.uses import Import
 
 OWN_PACKAGE = "kgate"
+HEADER = "<class>"
+"""``path.py::Class.<class>`` is a class without its members: bases, keywords, decorators."""
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__package__", "__spec__", "__doc__", "__path__"}
 _PLAIN_BASES = frozenset({"object", "builtins.object"})
 
@@ -199,6 +201,7 @@ class Names:
                     member = f"{base_name}.{rest[0]}"
                     if member in self.table(base_path).definitions:
                         self._name(base_path, [*base_name.split("."), *rest], found, seen)
+                        found.symbols[f"{path}::{name}.{HEADER}"] = None
                         return True
         return False
 

@@ -212,6 +212,22 @@ def test_files_that_changed_since_they_were_read_are_not_overwritten(tmp_path, m
     assert contents(tmp_path) == before
 
 
+def test_plans_of_several_roots_are_written_together_or_not_at_all(tmp_path, measured, compare):
+    layouts = [store.Layout(f"{root}/baselines", root) for root in ("one", "two")]
+    found = [measured("a", kernel=f"{layout.root}/k.py::f") for layout in layouts]
+    plans = [plan(load(tmp_path, layout), [item], compare=compare) for layout, item in zip(layouts, found, strict=True)]
+    refused = plan(load(tmp_path, layouts[1]), [measured("a", kernel="two/k.py::f", status="wrong")], compare=compare)
+    with pytest.raises(BlessRefused):
+        apply([plans[0], refused], tmp_path, env={})
+    assert not list(tmp_path.rglob("*.jsonl"))
+    assert apply(plans, tmp_path, env={}) == [
+        "one/baselines/.gitattributes",
+        "one/baselines/k/f/cuda-sm_90.jsonl",
+        "two/baselines/.gitattributes",
+        "two/baselines/k/f/cuda-sm_90.jsonl",
+    ]
+
+
 # Killed -----------------------------------------------------------------------------------------------------------
 
 SIDES = ("cuda:sm_80", "cuda:sm_90", "cuda:sm_100", "hip:gfx942")
@@ -374,6 +390,16 @@ def test_half_a_bless_that_was_staged_is_a_problem_not_a_baseline(repo, measured
     repo.git("add", "-A")
     assert not load(index_snapshot(repository)).problems
     assert not repo.git("status", "--porcelain").count(".kgate")
+
+
+def test_a_killed_bless_that_was_taken_back_with_git_stays_taken_back(repo, measured, compare):
+    blessed(repo.path, everywhere(measured, 32), compare)
+    repo.commit("lines")
+    interrupted(repo.path, measured, compare)
+    repo.git("checkout", "-q", ".")
+    assert state(repo.path) == {32}
+    assert journal.recover(repo.path) == []
+    assert state(repo.path) == {32}
 
 
 def test_a_journal_is_void_once_somebody_edited_one_of_its_files(tmp_path, measured, compare):

@@ -160,7 +160,7 @@ def _gcn_lines(text: str) -> Iterator[str]:
         line = raw.split(";", 1)[0].strip()
         if line.startswith(".Lfunc_end"):
             return  # what follows is the kernel descriptor and metadata
-        if line:
+        if line.startswith(".LBB") or (line and line[0] != "." and line[-1] != ":"):
             yield line
 
 

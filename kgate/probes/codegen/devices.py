@@ -76,7 +76,7 @@ class Device:
     shared_reserved: int = 0
     """Shared memory that the driver keeps for itself in every block, in bytes."""
     barriers: int = 0
-    """Named barriers per multiprocessor; 0 where they do not limit."""
+    """Named barriers per multiprocessor; 0 where they do not limit (before compute capability 9)."""
     tensor_memory_columns: int = 0
     """Columns of tensor memory per multiprocessor; 0 where there is none."""
 
@@ -99,7 +99,7 @@ def _nvidia(
     warps: int,
     blocks: int,
     shared: int,
-    barriers: int,
+    barriers: int = 0,
     tensor_memory: int = 0,
 ) -> Device:
     multiprocessors, memory, l2, clock, memory_clock, bus = sizes
@@ -179,7 +179,6 @@ _TABLE = (
         warps=64,
         blocks=32,
         shared=164 * KIB,
-        barriers=64,
     ),
     _nvidia(
         86,
@@ -188,7 +187,6 @@ _TABLE = (
         warps=48,
         blocks=16,
         shared=100 * KIB,
-        barriers=16,
     ),
     _nvidia(
         89,
@@ -197,7 +195,6 @@ _TABLE = (
         warps=48,
         blocks=24,
         shared=100 * KIB,
-        barriers=24,
     ),
     _nvidia(
         90,

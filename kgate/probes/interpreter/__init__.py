@@ -88,7 +88,7 @@ def install(*, target: str = "cuda:sm_90") -> None:
             "sanitize_overflow": False,
             "arch": stand_in.arch,
             "default_dot_input_precision": "tf32" if stand_in.kind == "cuda" else "ieee",
-            "allowed_dot_input_precisions": ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6"),
+            "allowed_dot_input_precisions": stand_in.dot_precisions,
         }
     )
     autotune.install()

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 
 @dataclass(frozen=True)
@@ -300,6 +300,13 @@ class Device:
         self.target, self.kind, self.arch, self.facts = target, kind, arch, facts
         self.processors = facts.processors
 
+    @property
+    def dot_precisions(self) -> tuple[str, ...]:
+        """The ``input_precision`` values that ``tl.dot`` accepts; where tf32 is among them, it is the default."""
+        if self.kind == "cuda":
+            return ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+        return ("ieee", "bf16x3", "bf16x6") + (("tf32",) if self.arch == "gfx942" else ())
+
     def properties(self, *ignored: Any) -> SimpleNamespace:
         """Answer ``torch.cuda.get_device_properties``."""
         facts = self.facts
@@ -345,6 +352,7 @@ class Device:
             accelerator.current_stream = lambda *a: _Stream()
         torch.Generator = _generator(torch.Generator)  # type: ignore[misc]
         _watch_autocast()
+        _enter_mode_in_backward()
         enter_mode()
 
     def _answers(self) -> dict[str, Any]:
@@ -440,6 +448,21 @@ def _watch_autocast() -> None:
         return enter(self)
 
     autocast.__enter__ = noting
+
+
+def _enter_mode_in_backward() -> None:
+    """Keep the mode on in users' backward functions, which torch calls while it handles ``Tensor.backward``."""
+    function: Any = torch.autograd.function.BackwardCFunction
+    apply = function.apply
+
+    def with_mode(self: Any, *args: Any) -> Any:
+        mode = getattr(_entered, "mode", None) or DeviceMode()
+        if mode in _get_current_function_mode_stack():
+            return apply(self, *args)
+        with mode:
+            return apply(self, *args)
+
+    function.apply = with_mode
 
 
 class Driver:

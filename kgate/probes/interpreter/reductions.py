@@ -191,12 +191,13 @@ def _scan(tl: Any, simple: _Simple, blocks: list[Block], axis: Any, combine: Any
     op = simple.binary.get(id(combine)) if len(parts) == 1 else None
     distance = 1
     while distance < parts[0].shape[0]:
-        left, right = [p[:-distance] for p in parts], [p[distance:] for p in parts]
+        # Whole blocks, because device code refuses sizes that are no power of two; the first lanes are dropped.
+        left = [np.concatenate([p[:distance], p[:-distance]]) for p in parts]
         if op is not None:
-            done = [_apply(op, left[0], right[0], scalars[0])]
+            done = [_apply(op, left[0], parts[0], scalars[0])]
         else:
-            done = _combine(tl, left, right, scalars, combine)
-        parts = [np.concatenate([p[:distance], d]) for p, d in zip(parts, done, strict=True)]
+            done = _combine(tl, left, parts, scalars, combine)
+        parts = [np.concatenate([p[:distance], d[distance:]]) for p, d in zip(parts, done, strict=True)]
         distance *= 2
     if reverse:
         parts = [p[::-1] for p in parts]

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 _POLL = 0.25
+_SOON = 0.002
+"""How long to wait (seconds) for a child to end that has closed its channel."""
 _TAIL = 4000
 _DIE_WITH_PARENT = 1
 
@@ -62,6 +64,8 @@ class Child:
     limit: float | None
     late: bool = False
     """Whether it was killed for being late."""
+    closed: bool = False
+    """Whether its end of the channel is closed."""
     meta: dict[str, Any] = field(default_factory=dict)
 
     def tail(self) -> str:
@@ -158,13 +162,18 @@ class Nursery:
             lines = self.commands if child is None else child.lines
             texts, closed = lines.read()
             yield from (Line(child, text) for text in texts)
-            if closed and child is None:
-                self._selector.unregister(self.commands.descriptor)
-                yield Ended(None)
+            if closed:
+                self._selector.unregister(lines.descriptor)
+                if child is None:
+                    yield Ended(None)
+                else:
+                    child.closed = True
         for child in list(self.children):
             yield from self._check(child)
 
     def _patience(self) -> float:
+        if any(child.closed for child in self.children):
+            return _SOON
         ends = [child.started + child.limit for child in self.children if child.limit is not None]
         return max(min([_POLL, *(end - time.monotonic() for end in ends)]), 0.0)
 
@@ -175,8 +184,9 @@ class Nursery:
         pid, status = os.waitpid(child.pid, 0 if child.late else os.WNOHANG)
         if pid == 0:
             return
-        self._selector.unregister(child.channel)
-        closed = False
+        closed = child.closed
+        if not closed:
+            self._selector.unregister(child.channel)
         while not closed and select.select([child.channel], [], [], 0)[0]:
             texts, closed = child.lines.read()
             yield from (Line(child, text) for text in texts)

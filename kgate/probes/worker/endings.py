@@ -23,7 +23,7 @@ def answer_for(ended: Ended, what: str, tree: str) -> dict[str, Any]:
     details: dict[str, Any] = {"log": tail, **({"line": line} if line else {})}
     at = f", at {line}" if line else ""
     if child.late:
-        limit = round(child.limit or 0)
+        limit = int(child.limit or 0)
         return {"status": "hang", "message": f"{what} did not finish within {limit} s{at}", "details": details}
     if ended.signal:
         name = signal.Signals(ended.signal).name

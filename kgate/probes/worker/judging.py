@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,7 +14,7 @@ from kgate.cases.layouts import FAR
 from kgate.cases.records import FALLBACK, Case
 from kgate.contract.dispatch import launcher_only
 from kgate.contract.layouts import LAYOUTS as PROMISES
-from kgate.contract.vocabulary import ListOf, Numerics, Tensor
+from kgate.contract.vocabulary import ABSOLUTE, ListOf, Numerics, Tensor
 from kgate.probes import interpreter
 from kgate.probes.accuracy import ELEMENT_BOUND, GRADIENT_BOUND, Budget, Judgement, judge, structure
 from kgate.probes.worker import draw, endings
@@ -92,7 +94,14 @@ def _fallback_verdict(kernel: Any, case: Case, name: str, value: Any, want: Expe
     if value.shape != expected.shape:
         return Judgement(False, message=f"has shape {tuple(value.shape)}, the reference has {tuple(expected.shape)}")
     dtype = str(value.dtype).removeprefix("torch.")
-    budget = budget_for(kernel.envelope, case, base_name(name), extra=_FALLBACK_ROUNDINGS, inputs=(dtype,))
+    budget = budget_for(
+        kernel.envelope,
+        case,
+        base_name(name),
+        extra=_FALLBACK_ROUNDINGS,
+        inputs=(dtype,),
+        absolute=want.magnitudes.get(name),
+    )
     return judge(value, expected, dtype, budget, bound=GRADIENT_BOUND)
 
 
@@ -106,6 +115,8 @@ class Expected:
     outputs: dict[str, Any]
     """Output, or mutated input, to value; elements of lists as ``name[0]``."""
     gradients: dict[str, Any] = field(default_factory=dict)
+    magnitudes: dict[str, Any] = field(default_factory=dict)
+    """What the reference gives on the inputs' absolute values, where an output's ``Numerics`` ask for it."""
 
     @classmethod
     def of(cls, kernel: Any, case: Case, inputs: Mapping[str, Any], upstream: Mapping[str, Any] | None = None) -> Expected:
@@ -117,7 +128,25 @@ class Expected:
             returned = Call.of(kernel, arguments).on(kernel.reference)
         outputs = dict(flat(outputs_of(kernel.envelope, returned, arguments)))
         plain = {name: value.detach() if isinstance(value, torch.Tensor) else value for name, value in outputs.items()}
-        return cls(plain, _backward(outputs, leaves, {k: widen(v) for k, v in (upstream or {}).items()}))
+        gradients = _backward(outputs, leaves, {k: widen(v) for k, v in (upstream or {}).items()})
+        return cls(plain, gradients, _magnitudes(kernel, wide))
+
+
+def _magnitudes(kernel: Any, wide: Mapping[str, Any]) -> dict[str, Any]:
+    """The reference on absolute values, by output; empty where no output's ``Numerics`` ask for it."""
+    numerics = [getattr(item, "numerics", None) for item in kernel.envelope.promised().values()]
+    if not any(one is not None and one.magnitude == ABSOLUTE for one in numerics):
+        return {}
+    absolute = {name: _absolute(value) for name, value in wide.items()}
+    with torch.no_grad(), widened(), launcher_only():
+        returned = Call.of(kernel, absolute).on(kernel.reference)
+    return dict(flat(outputs_of(kernel.envelope, returned, absolute)))
+
+
+def _absolute(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().abs() if value.is_floating_point() else value
+    return type(value)(map(_absolute, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _differentiable(kernel: Any, inputs: Mapping[str, Any]) -> list[str]:
@@ -262,11 +291,18 @@ class _Trial:
                 shape = tuple(expected.shape) if isinstance(expected, torch.Tensor) else type(expected).__name__
                 message = f"the reference gives {name} as {shape}, the kernel as {tuple(value.shape)}"
                 return self._result("wrong", message, output=name)
-            budget = budget_for(self.kernel.envelope, self.case, base_name(name))
+            budget = budget_for(
+                self.kernel.envelope, self.case, base_name(name), absolute=want.magnitudes.get(name)
+            )
             dtype = str(value.dtype).removeprefix("torch.")
-            verdict = judge(value.detach(), expected, dtype, budget)
+            verdict = judge(value.detach(), expected, dtype, budget, random=self._random())
             self._note(name, verdict, problems)
         return self._failed(problems)
+
+    def _random(self) -> bool:
+        """Whether every element of the inputs is its own random number."""
+        plain = self.case.values == "normal" and "expanded" not in self.case.layouts.values()
+        return plain and self.kernel.input_generator is None
 
     def _judge_gradients(self, gradients: Mapping[str, Any], want: Expected) -> Answer | None:
         problems: list[tuple[str, Judgement]] = []
@@ -276,7 +312,7 @@ class _Trial:
             wrong = structure(value, tuple(source.shape), dtype, None)
             if wrong:
                 return self._result("wrong", f"{label} {wrong}", output=label)
-            budget = gradient_budget(self.kernel.envelope, self.case, name, want.gradients[name])
+            budget = gradient_budget(self.kernel.envelope, self.case, name)
             self._note(label, judge(value, want.gradients[name], dtype, budget, bound=GRADIENT_BOUND), problems)
         return self._failed(problems)
 
@@ -367,16 +403,25 @@ def _bytes_differ(now: Any, then: Any) -> bool:
     return not torch.equal(*pair)
 
 
-def budget_for(envelope: Any, case: Case, name: str, *, extra: int = 0, inputs: tuple[str, ...] = ()) -> Budget:
-    """What the declared ``Numerics`` of an output come to in this case."""
-    item = _declared(envelope, name)
-    return _budget(item.numerics or Numerics(), case, inputs or _float_inputs(envelope, case), extra)
+def budget_for(
+    envelope: Any, case: Case, name: str, *, extra: int = 0, inputs: tuple[str, ...] = (), absolute: Any = None
+) -> Budget:
+    """What the declared ``Numerics`` of an output come to in this case.
+
+    ``absolute`` is what the reference gives on absolute values, for an output whose magnitude is that.
+    """
+    numerics = _declared(envelope, name).numerics or Numerics()
+    budget = _budget(numerics, case, inputs or _float_inputs(envelope, case), extra)
+    if numerics.magnitude == ABSOLUTE and absolute is not None:
+        return dataclasses.replace(budget, magnitude=torch.nan_to_num(absolute, nan=0.0, posinf=0.0))
+    return budget
 
 
-def gradient_budget(envelope: Any, case: Case, name: str, want: Any) -> Budget:
+def gradient_budget(envelope: Any, case: Case, name: str) -> Budget:
     """The budget of an input's gradient: its own ``Numerics``, or what the outputs and the sizes imply.
 
-    A gradient sums over every axis of the outputs that its input lacks, so that the reduction is at least that long.
+    A gradient sums over every axis of the outputs that its input lacks, so that the reduction is at least that long;
+    and it is a difference of terms that were rounded (saved outputs, the upstream gradient), of the row's magnitude.
     """
     item = _declared(envelope, name)
     inputs = _float_inputs(envelope, case)
@@ -386,26 +431,16 @@ def gradient_budget(envelope: Any, case: Case, name: str, want: Any) -> Budget:
     numerics = next((value.numerics for value in outputs if value.numerics is not None), Numerics())
     budget = _budget(numerics, case, inputs, 1)
     own = {axis_name for axis in item.axes for axis_name in axis.names()}
-    length = 1
-    for dim, size in case.dims.items():
-        if dim not in own:
-            length *= max(size, 1)
-    largest = want.abs().amax() if want.numel() else want.new_zeros(())
-    return Budget(
-        reduction=max(budget.reduction, length),
-        accumulator=budget.accumulator,
-        roundings=budget.roundings,
-        chain=budget.chain,
-        inputs=inputs,
-        magnitude=torch.nan_to_num(largest, nan=0.0, posinf=0.0),
-        nan=budget.nan,
-    )
+    length = math.prod(max(size, 1) for dim, size in case.dims.items() if dim not in own)
+    return replace(budget, reduction=max(budget.reduction, length), spread=True)
 
 
 def _budget(numerics: Numerics, case: Case, inputs: tuple[str, ...], extra: int) -> Budget:
     terms = numerics.terms
     integers = {name: value for name, value in case.choices.items() if type(value) is int}
-    magnitude = None if numerics.magnitude is None else torch.tensor(numerics.magnitude, dtype=torch.float64)
+    magnitude = None
+    if isinstance(numerics.magnitude, (int, float)):
+        magnitude = torch.tensor(numerics.magnitude, dtype=torch.float64)
     return Budget(
         reduction=terms.evaluate({**case.dims, **integers}) if terms is not None else 1,
         accumulator=numerics.acc,

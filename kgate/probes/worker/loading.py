@@ -20,14 +20,15 @@ def load(module: str, tree: str, elsewhere: Iterable[str] = ()) -> ModuleType:
     there is missing from what is being judged (an editable install or an untracked file). Raises ``WrongTree``.
     """
     loaded = importlib.import_module(module)
-    file = os.path.realpath(loaded.__file__ or "")
+    file = os.path.realpath(loaded.__file__) if loaded.__file__ else "no file at all"
     if not _inside(file, tree):
         raise WrongTree(
             f"module {module} was imported from {file}, outside the tree under test {tree}; "
             "check the root's path in kgate's configuration, and that no installed package has this name"
         )
     for name, other in list(sys.modules.items()):
-        place = os.path.realpath(getattr(other, "__file__", None) or "")
+        file = getattr(other, "__file__", None)
+        place = os.path.realpath(file) if file else ""
         if name != "__main__" and _astray(place, tree, elsewhere):
             raise WrongTree(
                 f"module {name} was imported from {place}, which is not in the tree under test; "

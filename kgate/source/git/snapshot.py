@@ -135,11 +135,8 @@ def commit_snapshot(repository: Repository, revision: str, label: str = "") -> S
     label = label or revision
     if commit is None:
         return Snapshot(repository, tree, None, label, TREE)
-    if not commit.startswith(label):
-        label = f"{label} ({repository.short(commit)})"
-    else:
-        label = repository.short(commit)
-    return Snapshot(repository, tree, commit, label)
+    short = repository.short(commit)
+    return Snapshot(repository, tree, commit, short if commit.startswith(label) else f"{label} ({short})")
 
 
 def index_snapshot(repository: Repository, index: Path | None = None) -> Snapshot:

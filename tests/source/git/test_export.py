@@ -25,9 +25,7 @@ def opened(repo) -> Repository:
 
 def listing(folder: Path) -> dict[str, str]:
     return {
-        path.relative_to(folder).as_posix(): path.read_text()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()
     }
 
 
@@ -169,14 +167,10 @@ def test_old_trees_go_but_none_that_is_in_use(repo, tmp_path):
     used = Path(user.stdout.readline().strip())
     done = []
     for back in range(6, -1, -1):
-        said = subprocess.run(
-            [*command, f"HEAD~{back}"], input="", capture_output=True, text=True, check=True
-        )
+        said = subprocess.run([*command, f"HEAD~{back}"], input="", capture_output=True, text=True, check=True)
         done.append(Path(said.stdout.strip()))
     assert used.is_dir()
-    assert [path.is_dir() for path in done[: -export_module.KEPT]] == [False] * (
-        len(done) - export_module.KEPT
-    )
+    assert [path.is_dir() for path in done[: -export_module.KEPT]] == [False] * (len(done) - export_module.KEPT)
     assert all(path.is_dir() for path in done[-export_module.KEPT :])
     user.communicate("")
     assert user.returncode == 0

@@ -30,6 +30,21 @@ def test_clean_env_drops_what_a_hook_inherits_and_keeps_what_reaches_a_remote():
     }  # fmt: skip
 
 
+def test_a_folder_is_read_as_the_repository_it_lies_in_whatever_a_surrounding_git_says(new_repo):
+    mine, other = new_repo("mine"), new_repo("other")
+    commit = mine.commit("mine", {"a.py": "1\n"})
+    other.commit("other", {"b.py": "1\n"})
+    inherited = {
+        "GIT_DIR": str(other.path / ".git"),
+        "GIT_WORK_TREE": str(other.path),
+        "GIT_INDEX_FILE": str(other.path / ".git/index"),
+    }
+    repository = Repository(mine.path, env={**mine.env, **inherited})
+    assert repository.toplevel == mine.path
+    assert repository.commit("HEAD") == commit
+    assert repository.git("ls-files") == b"a.py\n"
+
+
 def test_toplevel_is_found_from_a_subfolder(repo):
     repo.write("a/b/c.py", "")
     found = Repository(repo.path / "a" / "b", env=repo.env)

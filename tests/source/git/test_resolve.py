@@ -204,9 +204,7 @@ def test_merge_commit_of_depth_one_without_network_fails_with_the_exact_command(
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_pull_request_head_in_a_shallow_clone_is_deepened_to_the_merge_base(
-    origin, new_repo, tmp_path, depth
-):
+def test_pull_request_head_in_a_shallow_clone_is_deepened_to_the_merge_base(origin, new_repo, tmp_path, depth):
     runner = new_repo("runner", f"--depth={depth}", "--branch=feature", clone_of=origin)
     env = github("pull_request", tmp_path, GITHUB_BASE_REF="main", GITHUB_REF="refs/pull/7/head")
     found = compared(runner, env)

@@ -1,0 +1,91 @@
+"""Reading ``[tool.kgate]``."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgate.source.config import Config, ConfigError, Root, load_config, matches
+
+
+def read(**files: str):
+    contents = {name.replace("_", "."): text.encode() for name, text in files.items()}
+    return load_config(contents.get)
+
+
+def test_no_file_means_defaults_and_not_configured() -> None:
+    assert read() == Config()
+    assert not read().configured
+
+
+def test_a_pyproject_without_a_table_is_not_configured() -> None:
+    assert not read(pyproject_toml="[project]\nname = 'x'\n").configured
+
+
+def test_an_empty_table_is_configured() -> None:
+    assert read(pyproject_toml="[tool.kgate]\n").configured
+
+
+def test_kgate_toml_wins_over_pyproject() -> None:
+    config = read(kgate_toml="require = ['a/**']\n", pyproject_toml="[tool.kgate]\nrequire = ['b/**']\n")
+    assert config.require == ("a/**",)
+    assert config.path == "kgate.toml"
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
+    with pytest.raises(ConfigError, match="unknown key 'tool.kgate.requir'") as caught:
+        read(pyproject_toml="[tool.kgate]\nrequir = []\n")
+    assert caught.value.remedy == "did you mean 'require'?"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("require = 'kernels'", "must be a list of strings"),
+        ("case-timeout = 0", "above 0"),
+        ("case-timeout = true", "above 0"),
+        ("root = 3", "must be tables"),
+        ("probe-targets = ['cuda:sm_91']", "'cuda:sm_91' is not a target"),
+        ("python = 3", "must be a string"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read(pyproject_toml=f"[tool.kgate]\n{text}\n")
+
+
+def test_toml_that_does_not_parse_names_the_file() -> None:
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: is not valid TOML"):
+        read(pyproject_toml="[tool.kgate\n")
+
+
+def test_several_roots_each_own_their_files() -> None:
+    config = read(pyproject_toml="[[tool.kgate.root]]\npath='a'\n[[tool.kgate.root]]\npath='a/b'\nbaselines='lines'\n")
+    assert config.roots == (Root(path="a"), Root(path="a/b", baselines="lines"))
+    assert config.root_of("a/x.py").path == "a"
+    assert config.root_of("a/b/x.py").path == "a/b"
+    assert config.root_of("a/b/x.py").join("lines") == "a/b/lines"
+
+
+def test_a_root_setting_beside_roots_is_refused() -> None:
+    with pytest.raises(ConfigError, match="stands beside"):
+        read(pyproject_toml="[tool.kgate]\npython='x'\n[[tool.kgate.root]]\npath='a'\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "found"),
+    [
+        ("kernels/a/b.py", "kernels/**", True),
+        ("kernels/a/b.py", "kernels", True),
+        ("kernels/a/b.py", "kernels/", True),
+        ("kernels.py", "kernels", False),
+        ("a/kernels/b.py", "**/b.py", True),
+        ("b.py", "**/b.py", True),
+        ("a/b.py", "*.py", False),
+        ("a/b.py", "**", True),
+        ("a/b/c.py", "a/*/c.py", True),
+        ("a/b/d/c.py", "a/*/c.py", False),
+        ("a/b/d/c.py", "a/**/c.py", True),
+    ],
+)
+def test_globs(path: str, pattern: str, found: bool) -> None:
+    assert matches(path, pattern) is found
