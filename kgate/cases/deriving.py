@@ -37,7 +37,8 @@ def derive(declaration: Any, *, block_sizes: Sequence[int] = (), budget: int = B
     workloads = _unique(_workloads(space), set())
     seen = {case.id for case in workloads if affordable(declaration, case)}
     outer = _unique(outside.cases(space), seen)[:_OUTSIDE_SHARE]
-    inner = _unique(_interleaved(space, blocks), seen)[: max(budget - len(outer), 0)]
+    inside = (case for case in _interleaved(space, blocks) if not space.broken(case))
+    inner = _unique(inside, seen)[: max(budget - len(outer), 0)]
     taken = {case.id for case in workloads}
     return [*workloads, *(case for case in (*inner, *outer) if case.id not in taken)]
 
@@ -178,7 +179,8 @@ def _sizes(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
 
 def _edges_of(space: Space, name: str, blocks: tuple[int, ...]) -> Iterator[Case]:
     for size, why in edges.sizes(space, name, blocks):
-        dims, layouts = edges.nearest(space, name, size), {}
+        dims = edges.nearest(space, name, size)
+        layouts: dict[str, str] = {}
         if dims is not None and dims[name] != size:
             padded = _padded(space, {name: size})
             dims, layouts = padded if padded is not None else (dims, {})
@@ -262,7 +264,7 @@ def _far(space: Space) -> Iterator[Case]:
 
 
 def _can_be_huge(space: Space, item: Any) -> bool:
-    """Whether the envelope admits this tensor with more than 2**31 elements, the other sizes being as small as can be."""
+    """Whether the envelope admits this tensor with more than 2**31 elements, the other sizes being small."""
     own = {name for axis in item.axes for name in axis.names()}
     sizes = {name: dim.hi if name in own else dim.lo for name, dim in space.dims.items()}
     try:

@@ -163,7 +163,7 @@ class Space:
         free = [name for name in self.dims if name not in fixed]
         lists = [self._candidates(name) for name in free]
         for chosen in itertools.islice(_nearest_first(lists), _TRIES):
-            dims = {name: fixed[name] if name in fixed else -1 for name in self.dims}
+            dims = {name: fixed.get(name, -1) for name in self.dims}
             dims.update(zip(free, chosen, strict=True))
             if self.affordable(dims, attributes.get("choices")) and not self.broken(self.draft(dims, **attributes)):
                 return dims

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgate.baselines import bless as store
+from kgate.baselines import journal
 from kgate.baselines.bless import BlessChange, BlessPlan, BlessRefused
 from kgate.baselines.measurements import read_pending
 from kgate.baselines.memory import Memory
@@ -21,7 +22,7 @@ from kgate.gate.plan import Due, due_for
 from kgate.gate.progress import Progress
 from kgate.gate.select import Selection, baseline_layout, find, select
 from kgate.source.config import Root
-from kgate.source.git import export, in_ci
+from kgate.source.git import Repository, export, in_ci
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ def bless(folder: Path, options: BlessOptions, progress: Progress) -> BlessOutco
     if in_ci(os.environ) and not options.dry_run:
         refusal = "this is CI, where nobody looks at a baseline; run kgate check --pending DIR here, bless at home"
         return BlessOutcome((), (), (), (refusal,), 0, records.EXIT_USAGE)
+    if not options.dry_run:
+        journal.recover(Repository(folder).toplevel)  # what a killed bless had decided is finished first
     selection = select(folder, everything=True)
     if selection.comparison.head.kind != "worktree":
         # A hook's or CI's tree is not what the user has before him; bless works on the folder alone.
@@ -214,13 +217,11 @@ def _carry_out(
     refusals = list(dict.fromkeys(text for _, found in plans for text in found))
     written: list[str] = []
     unchanged = max(measured - sum(1 for change in changes if change.new is not None), 0)
-    if not refusals and not options.dry_run:
-        for chosen, _ in plans:
-            if not chosen.changes and not chosen.dropped:
-                continue
-            try:
-                written += store.apply(chosen, selection.repository.toplevel, reason=options.reason or "")
-            except BlessRefused as refused:
-                refusals += refused.reasons
+    real = [chosen for chosen, _ in plans if chosen.changes or chosen.dropped]
+    if real and not refusals and not options.dry_run:
+        try:
+            written = store.apply(real, selection.repository.toplevel, reason=options.reason or "")
+        except BlessRefused as refused:
+            refusals += refused.reasons
     code = records.EXIT_USAGE if refusals else records.EXIT_OK
     return BlessOutcome(changes, dropped, tuple(written), tuple(refusals), unchanged, code, options.dry_run)

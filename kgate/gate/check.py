@@ -11,9 +11,9 @@ from pathlib import Path
 from kgate.baselines.measurements import write_pending
 from kgate.baselines.memory import Memory
 from kgate.baselines.records import OK, SKIPPED, Line, Measurement
-from kgate.baselines.store import Baselines, Key, Problem, load
+from kgate.baselines.store import Baselines, Key, Problem, load, toolchain_text
 from kgate.gate import records
-from kgate.gate.judge import compare, exit_code, judge_cases, judge_figures, toolchain_text
+from kgate.gate.judge import compare, exit_code, judge_cases, judge_figures
 from kgate.gate.measure import Bench, Measured, measure
 from kgate.gate.plan import Due, due_for, plan
 from kgate.gate.progress import Progress
@@ -198,7 +198,7 @@ class _Run:
         return judge_figures(due.declaration, due.case, compare(found, line, bases.get(due.key)))
 
     def _other_toolchain(self, line: Line, found: Measurement) -> bool:
-        return bool(line.toolchain) and line.toolchain != toolchain_text(found)
+        return bool(line.toolchain) and line.toolchain != toolchain_text(found.toolchain)
 
     def _base_figures(self, figured: Sequence[tuple[Due, Measurement]], baselines: Lines) -> dict[Key, Measurement]:
         """Base measured with the toolchain at hand, for the lines that another toolchain measured."""
@@ -212,7 +212,7 @@ class _Run:
         first = drifted[0]
         self.notes.append(
             f"{len(drifted)} baseline lines were measured with {first[1].toolchain}, and here is "
-            f"{toolchain_text(first[2])}: base and head are compared instead, both with what is here"
+            f"{toolchain_text(first[2].toolchain)}: base and head are compared instead, both with what is here"
         )
         moved = sum(1 for _, line, found in drifted if line.figures != found.figures)
         if moved:

@@ -4,43 +4,30 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from math import inf
+from collections.abc import Iterable, Sequence
 
 from kgate.baselines.accuracy_rules import compare_accuracy
 from kgate.baselines.codegen_rules import compare_codegen
-from kgate.baselines.records import OK, Change, Comparison, Figures, Line, Measurement
+from kgate.baselines.records import OK, Change, Comparison, Line, Measurement
 from kgate.cases.records import Case
 from kgate.gate import records
 from kgate.gate.explain import shared_by
 from kgate.gate.records import Failing, Verdict
 from kgate.source.records import Declaration
 
-INFRASTRUCTURE = "infrastructure"
-NAMES = {
-    "wrong": "are wrong",
-    "out-of-bounds": "access memory out of bounds",
-    "uninitialised-read": "read memory that nothing wrote",
-    "unwritten-output": "leave part of an output unwritten",
-    "int32-overflow": "overflow int32",
-    "store-conflict": "store different values to one address",
-    "crash": "crash",
-    "hang": "hang",
-    "error": "raise",
-    "dispatch": "reach the wrong path",
-    "refused": "are refused by the compiler",
-    "cannot-launch": "cannot launch",
+SAYS = {
+    "wrong": ("is wrong", "are wrong"),
+    "out-of-bounds": ("accesses memory out of bounds", "access memory out of bounds"),
+    "unwritten": ("leaves part of an output unwritten", "leave part of an output unwritten"),
+    "overflow": ("overflows int32", "overflow int32"),
+    "crash": ("crashes", "crash"),
+    "hang": ("hangs", "hang"),
+    "error": ("raises", "raise"),
+    "dispatch": ("reaches the wrong path", "reach the wrong path"),
+    "refused": ("is refused by the compiler", "are refused by the compiler"),
+    "cannot-launch": ("cannot launch", "cannot launch"),
 }
-
-
-def figures_of(measurement: Measurement) -> Figures:
-    """What a baseline line would hold of a measurement; a refused launch is a figure too."""
-    return measurement.figures
-
-
-def toolchain_text(measurement: Measurement) -> str:
-    """The toolchain that decides a measurement's figures, as a baseline line writes it."""
-    return ", ".join(f"{name} {version}" for name, version in sorted(measurement.toolchain.items()))
+"""How a status is said of one case, and of several."""
 
 
 def compare(measurement: Measurement, line: Line | None, base: Measurement | None) -> Comparison:
@@ -81,22 +68,13 @@ def judge_cases(
         group.sort(key=lambda pair: _size(pair[0]))
         smallest = group[0][0]
         shared = shared_by([case for case, _ in group], passing, block_sizes)
-        verb = NAMES.get(status, status)
-        if len(group) == 1:
-            verb = {
-                "are": "is",
-                "access": "accesses",
-                "crash": "crashes",
-                "hang": "hangs",
-                "raise": "raises",
-            }.get(verb.split()[0], verb.split()[0]) + verb[len(verb.split()[0]) :]
-        kind = records.ERROR if status == INFRASTRUCTURE else records.FAIL
+        verb = SAYS.get(status, (status, status))[len(group) > 1]
         verdicts.append(
             _verdict(
                 declaration,
                 probe,
                 target if probe == "codegen" else "",
-                kind,
+                records.FAIL,
                 f"{len(group)} of {len(measured)} cases {verb}",
                 cases=len(measured),
                 failing=tuple(_failing(case, measurement) for case, measurement in group),
@@ -200,13 +178,13 @@ def _failing(case: Case, measurement: Measurement) -> Failing:
     return Failing(case.id, measurement.status, measurement.message, dict(measurement.details))
 
 
-def _size(case: Case) -> tuple[int, float, int, str]:
+def _size(case: Case) -> tuple[int, int, int, str]:
     """Order by how small a case is: fewer deviations from plain first, then fewer elements."""
-    elements: float = 1
+    elements = 1
     for size in case.dims.values():
         elements *= max(size, 1)
     plain = len(case.layouts) + len(case.absent) + (case.values != "normal")
-    return (min(plain, 1), elements if elements < inf else inf, plain, case.id)
+    return (min(plain, 1), elements, plain, case.id)
 
 
 def _verdict(declaration: Declaration, probe: str, target: str, verdict: str, headline: str, **more: object) -> Verdict:
@@ -231,8 +209,3 @@ def _run(declaration: Declaration, case: str, target: str) -> str:
 def _bless(declaration: Declaration, case: str, *, reason: bool) -> str:
     suffix = " --reason '...'" if reason else ""
     return f"kgate bless {shlex.quote(declaration.name)} -k {shlex.quote(case)}{suffix}"
-
-
-def lines_by_key(lines: Iterable[Line]) -> Mapping[tuple[str, str], Line]:
-    """Lines by case and probe."""
-    return {(line.case, line.probe): line for line in lines}

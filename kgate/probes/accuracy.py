@@ -26,6 +26,8 @@ BIAS_BOUND = 0.15
 TREND_BOUND = 6.0
 """Standard errors from which a trend is one."""
 
+_SCALE_BOUND = 0.1
+"""Unit roundoffs of the output by which a whole row may be off."""
 _FEWEST_ELEMENTS, _FEWEST_IN_ROW, _FEWEST_VALUES = 1024, 256, 100
 """What a trend needs to be told from the grid of the dtype: elements, elements in a row, different ones."""
 
@@ -122,7 +124,7 @@ def judge(
         return _special(got, want, odd)
     verdict = _measured(got, want, dtype, budget, bound)
     if random and verdict.right and unit_roundoff(dtype) > 4 * unit_roundoff(budget.accumulator):
-        trend = bias(got, want, dtype, budget) or row_scale(got, want, budget)
+        trend = bias(got, want, dtype, budget) or row_scale(got, want, dtype, budget)
         if trend:
             return Judgement(False, verdict.figures, trend, verdict.worst)
     return verdict
@@ -134,9 +136,7 @@ def _exact(got: Any, want: Any) -> Judgement:
     figures: dict[str, float | int] = {"wrong": wrong, "elements": got.numel()}
     if not wrong:
         return Judgement(True, {"err_over_floor": 0.0, "rms_over_floor": 0.0, **figures})
-    return Judgement(
-        False, figures, f"{wrong} of {got.numel()} integers differ", _at(got, want, _first(differs), 0.0)
-    )
+    return Judgement(False, figures, f"{wrong} of {got.numel()} integers differ", _at(got, want, _first(differs), 0.0))
 
 
 def _misplaced(got: Any, want: Any, dtype: str, budget: Budget) -> Any:
@@ -162,7 +162,7 @@ def _special(got: Any, want: Any, odd: Any) -> Judgement:
     wrong = int(odd.sum())
     index = _first(odd)
     figures: dict[str, float | int] = {"wrong": wrong, "elements": got.numel()}
-    message = f"{wrong} of {got.numel()} elements are NaN, infinite or of the wrong sign where the reference is not, or the reverse"
+    message = f"{wrong} of {got.numel()} elements are NaN, infinite or a signed zero in one of the two only"
     return Judgement(False, figures, message, _at(got, want, index, 0.0))
 
 
@@ -182,7 +182,7 @@ def _measured(got: Any, want: Any, dtype: str, budget: Budget, bound: float) -> 
     index = _unravel(int(ratio.argmax()), ratio.shape)
     evidence = _at(got, want, index, bound * float(noise[index]))
     if wrong:
-        message = f"{wrong} of {got.numel()} elements are off by more than {bound:g} x the noise floor, the worst by {worst:.3g} x"
+        message = f"{wrong} of {got.numel()} elements are off by more than {bound:g} x the noise floor (worst {worst:.3g} x)"
         return Judgement(False, figures, message, evidence)
     if rms > RMS_BOUND:
         message = f"the root mean square of the error is {rms:.3g} x the noise floor, allowed is {RMS_BOUND:g} x"
@@ -204,7 +204,7 @@ def bias(got: Any, want: Any, dtype: str, budget: Budget) -> str:
     return f"errors lean {side}: {lean:.2g} x the noise floor on average, allowed is {allowed:.2g} x (truncation?)"
 
 
-def row_scale(got: Any, want: Any, budget: Budget) -> str:
+def row_scale(got: Any, want: Any, dtype: str, budget: Budget) -> str:
     """What is wrong where a whole row is off by one factor; empty where none is.
 
     The slope of error on reference in a row, against its standard error and against what the accumulator and the
@@ -212,23 +212,32 @@ def row_scale(got: Any, want: Any, budget: Budget) -> str:
     """
     if got.dim() == 0 or got.shape[-1] < _FEWEST_IN_ROW:
         return ""
-    rows_got, rows_want = got.reshape(-1, got.shape[-1]), want.reshape(-1, want.shape[-1])
     inputs = max((unit_roundoff(name) for name in budget.inputs), default=0.0)
+    least = _SCALE_BOUND * unit_roundoff(dtype) + 2 * budget.roundings * inputs
     worst, found = 0.0, ""
-    for number, (row, ref) in enumerate(zip(rows_got, rows_want, strict=True)):
-        energy = float((ref * ref).sum())
-        if not (bool(torch.isfinite(row).all()) and energy > 0) or row.unique().numel() < _FEWEST_VALUES:
+    rows = zip(got.reshape(-1, got.shape[-1]), want.reshape(-1, want.shape[-1]), strict=True)
+    for number, (row, ref) in enumerate(rows):
+        if not _tellable(row, ref):
             continue
+        energy = float((ref * ref).sum())
         error = row - ref
         slope = float((error * ref).sum()) / energy
-        spread = float(((error - slope * ref) ** 2).sum()) / (row.numel() - 1)
+        uncertain = float((((error - slope * ref) * ref) ** 2).sum()) ** 0.5 / energy
         size = float(ref.abs().max()) / math.sqrt(energy / row.numel())
-        allowed = 2 * _accumulation(budget) * size + 2 * budget.roundings * inputs
-        certain = math.sqrt(spread / energy) * TREND_BOUND
-        if abs(slope) > max(allowed, certain, worst):
+        allowed = max(least + 2 * _accumulation(budget) * size, TREND_BOUND * uncertain)
+        if abs(slope) > max(allowed, worst):
             worst = abs(slope)
-            found = f"row {number} is off by a factor of {1 + slope:.6g}, allowed is 1 +- {max(allowed, certain):.2g}"
+            found = f"row {number} is off by a factor of {1 + slope:.6g}, allowed is 1 +- {allowed:.2g}"
     return f"{found} (a sum in too narrow a dtype, or a wrong divisor?)" if found else ""
+
+
+def _tellable(row: Any, ref: Any) -> bool:
+    """Whether a row has enough different elements, none of them dominant, to tell a factor from rounding."""
+    if not bool(torch.isfinite(row).all()) or row.unique().numel() < _FEWEST_VALUES:
+        return False
+    squares = ref * ref
+    fourth = float((squares * squares).sum())
+    return fourth > 0 and float(squares.sum()) ** 2 / fourth >= _FEWEST_VALUES
 
 
 def structure(got: Any, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...] | None) -> str:

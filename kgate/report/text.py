@@ -59,9 +59,7 @@ def worst(details: dict[str, Any]) -> str:
 
 def device_place(details: dict[str, Any]) -> str:
     """``path:line`` of the device code, where the evidence has it."""
-    place = details.get("device_line")
-    if isinstance(place, (list, tuple)) and len(place) == 2 and place[0]:
-        return f"{place[0]}:{place[1]}"
+    place = details.get("line")
     return place if isinstance(place, str) else ""
 
 

@@ -211,8 +211,8 @@ class _Comparison:
             other = self.old.nodes[role].get(symbol)
             if other is None:
                 continue
-            before = {(edge.chain, edge.target) for edge in other.edges}
-            for edge in node.edges:
+            before = {(edge.chain, edge.target) for edge in other.all}
+            for edge in node.all:
                 if (edge.chain, edge.target) not in before:
                     change = _Change(symbol, "changed")
                     sentence = f"{edge.chain} in {ways.describe(symbol)} now means {ways.describe(edge.target)}"
@@ -253,7 +253,7 @@ class _Ways:
 
     def _edges(self, symbol: str) -> tuple[Edge, ...]:
         node = self.nodes.get(symbol)
-        return node.edges if node is not None else ()
+        return node.all if node is not None else ()
 
     def distance(self, symbol: str) -> int:
         """Number of references between the kernel and a symbol."""

@@ -43,6 +43,10 @@ def rests_on(graph: Graph, declared: Declared) -> Rests:
         for name in names:
             targets = declared.roots.get(name, ())
             symbols = [target for target in targets if "::" in target]
+            if any(graph.by_name.parameters(symbol) for symbol in symbols):
+                # its caller, who is not in the tree, names the module to import
+                symbols.append(EVERYTHING)
+                hashes[role].append(graph.deep(EVERYTHING))
             roots[role].update(dict.fromkeys(symbols, name))
             hashes[role].append(digest(name, *(graph.deep(t) if "::" in t else t for t in targets)))
         nodes[role] = graph.reach(roots[role])
@@ -51,16 +55,18 @@ def rests_on(graph: Graph, declared: Declared) -> Rests:
     hashes[CODE] += sorted(digest(posixpath.basename(path), oid) for path, oid in files.items())
     for role, items in parts.items():
         hashes[role] += [digest(name, text) for name, text in sorted(items.items())]
-    symbols = {role: {symbol: node.hash for symbol, node in sorted(items.items())} for role, items in nodes.items()}
+    reached = {role: {symbol: node.hash for symbol, node in sorted(items.items())} for role, items in nodes.items()}
     for symbol in declared.used:
-        symbols[DISPATCH].setdefault(symbol, graph.node(symbol).hash)
+        reached[DISPATCH].setdefault(symbol, graph.node(symbol).hash)
     closure = Closure(
         identity=declared.declaration.identity,
-        symbols=symbols,
+        symbols=reached,
         files=dict(sorted(files.items())),
         fingerprint=Fingerprint(*(digest(*hashes[role]) for role in (CODE, ORACLE, DISPATCH))),
         block_sizes=tuple(sorted({size for node in nodes[CODE].values() for size in node.sizes})),
-        unresolved=tuple(sorted({note for items in nodes.values() for node in items.values() for note in node.unresolved})),
+        unresolved=tuple(
+            sorted({note for items in nodes.values() for node in items.values() for note in node.unresolved})
+        ),
     )
     return Rests(closure, nodes, roots, parts)
 

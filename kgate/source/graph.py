@@ -1,15 +1,17 @@
 """The graph of symbols: what each one says by itself, and what it refers to.
 
-Beside the symbols proper there are two more kinds of node: ``path.py::*`` (everything in a file, where a name in it cannot
-be told) and ``path.py::<module>`` (what importing a file does to things outside it: ``os.environ``, torch's flags).
+Beside the symbols proper there are more kinds of node: ``path.py::*`` (everything in a file, where a name in it cannot be
+told), ``path.py::<module>`` (what importing a file does to things outside it: ``os.environ``, torch's flags),
+``path.py::<names>`` (names that a file gets from code that runs when it is imported), ``path.py::Class.<class>`` (a class
+without its members) and ``*`` (every Python file).
 """
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kgate.source.dynamic import UNKNOWN, ImportsByName
 from kgate.source.facts import Decorator, Definition, Effect
 from kgate.source.names import HEADER, Names
 from kgate.source.normalise import digest
@@ -17,6 +19,8 @@ from kgate.source.records import Edge
 from kgate.source.uses import MUTATORS, Dynamic, Uses
 
 EVERYTHING = "*"
+MODULE, NAMES = "<module>", "<names>"
+_IMPORTING = (f"::{MODULE}", f"::{NAMES}")
 _QUIET_CALLEES = ("warnings.", "logging.", "builtins.print", "sys.path.", "torch.library.", "torch.fx.")
 
 
@@ -26,10 +30,18 @@ class Node:
 
     hash: str
     edges: tuple[Edge, ...]
+    """What it refers to by name, and what belongs to it."""
+    loose: tuple[Edge, ...]
+    """What it can reach by a computed name."""
     sizes: tuple[int, ...]
     unresolved: tuple[str, ...]
     externals: tuple[str, ...]
     line: int
+
+    @property
+    def all(self) -> tuple[Edge, ...]:
+        """Both kinds of references."""
+        return self.edges + self.loose
 
 
 class Graph:
@@ -44,6 +56,7 @@ class Graph:
     ) -> None:
         self.names = names
         self.declares = declares
+        self.by_name = ImportsByName(names)
         self._live = live
         self._nodes: dict[str, Node] = {}
         self._deep: dict[str, str] = {}
@@ -72,7 +85,7 @@ class Graph:
             if symbol in found:
                 continue
             found[symbol] = node = self.node(symbol)
-            queue.extend(edge.target for edge in node.edges if edge.target not in found)
+            queue.extend(edge.target for edge in node.all if edge.target not in found)
         return found
 
     def deep(self, symbol: str) -> str:
@@ -91,13 +104,28 @@ class Graph:
                 digest(edge.chain, "own", self.node(edge.target).hash)
                 if edge.target in inside
                 else digest(edge.chain, "deep", self._deep[edge.target])
-                for edge in node.edges
+                for edge in node.all
             ]
             return digest(node.hash, *sorted(links))
 
         together = digest(*sorted(linked(symbol) for symbol in component))
         for symbol in component:
             self._deep[symbol] = digest(together, linked(symbol))
+
+    def static_hash(self, symbols: Iterable[str]) -> str:
+        """Hash over what can be reached by name alone, import effects left out."""
+        found: dict[str, None] = {}
+        queue = list(symbols)
+        for symbol in queue:
+            if symbol not in found:
+                found[symbol] = None
+                queue.extend(edge.target for edge in self.node(symbol).edges if not edge.target.endswith(_IMPORTING))
+        hashes = []
+        for symbol in found:
+            node = self.node(symbol)
+            links = sorted(digest(e.chain, self.node(e.target).hash) for e in node.edges if e.target in found)
+            hashes.append(digest(node.hash, *links))
+        return digest(*sorted(hashes))
 
     def written_by(self, symbol: str) -> frozenset[str]:
         """Symbols that calling a function changes, through the functions that it calls too.
@@ -151,7 +179,7 @@ def _components(graph: Graph, start: str) -> list[list[str]]:
             order[symbol] = low[symbol] = len(order)
             stack.append(symbol)
             on_stack.add(symbol)
-        targets = [edge.target for edge in graph.node(symbol).edges if edge.target not in graph._deep]
+        targets = [edge.target for edge in graph.node(symbol).all if edge.target not in graph._deep]
         if position:
             low[symbol] = min(low[symbol], low[targets[position - 1]])
         for index in range(position, len(targets)):
@@ -184,6 +212,7 @@ class _Maker:
         self.symbol = symbol
         self.path, _, self.name = symbol.partition("::")
         self.edges: dict[tuple[str, str], Edge] = {}
+        self.loose: dict[tuple[str, str], Edge] = {}
         self.externals: dict[str, None] = {}
         self.unresolved: dict[str, None] = {}
         self.sizes: set[int] = set()
@@ -195,14 +224,17 @@ class _Maker:
             self._everything()
         elif self.name == "*":
             self._file()
-        elif self.name == "<module>":
+        elif self.name == MODULE:
             self._module()
+        elif self.name == NAMES:
+            self._names()
         else:
             line = self._symbol()
         externals = sorted(self.externals)
         return Node(
             digest(*self.parts, *externals),
             tuple(self.edges.values()),
+            tuple(edge for key, edge in self.loose.items() if key not in self.edges),
             tuple(sorted(self.sizes)),
             tuple(self.unresolved),
             tuple(externals),
@@ -212,6 +244,10 @@ class _Maker:
     def edge(self, target: str, line: int, chain: str) -> None:
         if target != self.symbol:
             self.edges.setdefault((target, chain), Edge(target, line, chain))
+
+    def loosely(self, target: str, line: int, chain: str) -> None:
+        if target != self.symbol:
+            self.loose.setdefault((target, chain), Edge(target, line, chain))
 
     def _everything(self) -> None:
         store = self.names.store
@@ -239,16 +275,30 @@ class _Maker:
         self._imports_act()
 
     def _module(self) -> None:
-        self.parts.append("module")
+        """What importing the file does: its effects, and those of the files that it imports."""
         effects = self.graph.effects
+        self.parts.append("module")
         for effect, chains in effects.unattached.get(self.path, ()):
             self.parts.append(effect.hash)
+            symbols: dict[str, None] = {}
             for chain in chains:
-                self.refer(chain, effect.line, effect.uses, "")
-            self.look(effect.uses.dynamics)
+                found = self.names.resolve(self.path, chain, effect.uses.imports)
+                symbols.update(dict.fromkeys(s for s in found.symbols if not s.endswith("::*")))
+                self.externals.update(dict.fromkeys(f"{chain} = {name}" for name in found.externals))
+            self.parts.append(self.graph.static_hash(symbols))
         for module, line in effects.imported(self.path):
             if module in effects.acting:
-                self.edge(f"{module}::<module>", line, "import")
+                self.edge(f"{module}::{MODULE}", line, "import")
+
+    def _names(self) -> None:
+        """Names that the file gets from code that runs when it is imported."""
+        self.parts.append("names")
+        for path, effect in self.graph.effects.filling.get(self.path, ()):
+            self.parts.append(effect.hash)
+            if path == self.path:
+                self.use(effect.uses, "")
+            else:
+                self.edge(f"{path}::{NAMES}", effect.line, "import")
 
     def _symbol(self) -> int:
         owner, _, last = self.name.rpartition(".")
@@ -276,7 +326,12 @@ class _Maker:
 
     def _imports_act(self) -> None:
         if self.path in self.graph.effects.acting:
-            self.edge(f"{self.path}::<module>", 1, "<module>")
+            self.edge(f"{self.path}::{MODULE}", 1, MODULE)
+        self._filled(self.path, 1)
+
+    def _filled(self, path: str, line: int) -> None:
+        if path in self.graph.effects.filling:
+            self.edge(f"{path}::{NAMES}", line, NAMES)
 
     def _definition(self, definition: Definition, owner: str) -> None:
         self.parts.append(definition.hash)
@@ -322,7 +377,7 @@ class _Maker:
         for chain, line in uses.refs:
             self.refer(chain, line, uses, owner)
         self.sizes.update(uses.sizes)
-        self.look(uses.dynamics)
+        self.look(uses.dynamics, owner)
 
     def refer(self, chain: str, line: int, uses: Uses, owner: str) -> None:
         root, _, _ = chain.partition(".")
@@ -333,57 +388,52 @@ class _Maker:
         found = self.names.resolve(self.path, chain, uses.imports, owner)
         for target in found.symbols:
             self.edge(target, line, chain)
+            for item in self.graph.by_name.through_call(self.path, chain, line, target, uses):
+                self._import_by_name(item)
         for external in found.externals:
             if not external.startswith("builtins."):
                 self.externals[f"{chain} = {external}"] = None
-        for note in found.unresolved:
-            self.unresolved[note] = None
+        for path in found.through:
+            if path != self.path:
+                self._filled(path, line)
+        self.unresolved.update(found.unresolved)
 
-    def look(self, dynamics: Iterable[Dynamic]) -> None:
+    def look(self, dynamics: Iterable[Dynamic], owner: str = "") -> None:
         for item in dynamics:
             place = f"{self.path}:{item.line}"
             if item.kind in ("module", "code"):
                 what = "looks names up in its own module" if item.kind == "module" else "runs code from a string"
                 self.unresolved[f"{place} {what}; all of {self.path} counts"] = None
-                self.edge(f"{self.path}::*", item.line, "globals()")
+                self.loosely(f"{self.path}::*", item.line, "globals()")
             elif item.kind == "attribute":
-                self.unresolved[f"{place} takes an attribute of {item.what} by a computed name; all of it counts"] = None
-            else:
-                self._import_by_name(item, place)
+                if self.names.resolve(self.path, item.what, (), owner).symbols:
+                    what = owner if item.what == "@" else item.what
+                    note = f"{place} takes an attribute of {what} by a computed name; all of it counts"
+                    self.unresolved[note] = None
+            elif not item.what.startswith("$") or owner:
+                self._import_by_name(Dynamic(item.kind, self.graph.by_name.pattern(self.path, item.what), item.line))
 
-    def _import_by_name(self, item: Dynamic, place: str) -> None:
-        name = item.what
-        level = len(name) - len(name.lstrip("."))
-        bare = name.lstrip(".").rstrip("*")
-        if name == "*":
-            self.unresolved[f"{place} imports a module by a computed name; every Python file counts"] = None
-            self.edge(EVERYTHING, item.line, "import_module")
-            return
-        if not name.endswith("*"):
-            modules = self.names.modules
-            module = modules.relative(bare, level, self.path) if level else modules.absolute(bare, self.path)
-            if module is not None and not module.endswith("/"):
-                self.edge(f"{module}::*", item.line, name)
-            elif module is None:
-                self.externals[f"import {name}"] = None
-            return
-        reached = self._below(bare, level)
-        self.unresolved[f"{place} imports modules by names that start with {name[:-1]!r}; all of them count"] = None
-        for path in reached:
-            self.edge(f"{path}::*", item.line, name)
-
-    def _below(self, bare: str, level: int) -> list[str]:
-        """Every file whose module name starts so, in any source folder."""
-        modules = self.names.modules
-        relative = bare.replace(".", "/")
-        if level:
-            folder = posixpath.dirname(self.path)
-            for _ in range(level - 1):
-                folder = posixpath.dirname(folder)
-            return modules.below(f"{folder}/{relative}" if folder else relative)
-        sources = {source for items in modules.sources.values() for source in items} | {*modules.fallbacks}
-        found = {path for source in sources for path in modules.below(f"{source}/{relative}" if source else relative)}
-        return sorted(found)
+    def _import_by_name(self, item: Dynamic) -> None:
+        """Link what importing a module by name can mean: all of it where it is used, else what its import does."""
+        pattern, line = item.what, item.line
+        place = f"{self.path}:{line}"
+        if item.kind == "run":
+            effects = self.graph.effects
+            reached = effects.acting if pattern == UNKNOWN else self.graph.by_name.files(pattern)
+            for path in sorted(reached):
+                if path in effects.acting and path != self.path:
+                    self.loosely(f"{path}::{MODULE}", line, "import_module")
+        elif pattern == UNKNOWN:
+            self.unresolved[f"{place} uses a module by a computed name; every Python file counts"] = None
+            self.loosely(EVERYTHING, line, "import_module")
+        else:
+            files = self.graph.by_name.files(pattern)
+            if "*" in pattern:
+                self.unresolved[f"{place} uses modules by the name {pattern!r}; all of them count"] = None
+            elif not files:
+                self.externals[f"import {pattern}"] = None
+            for path in files:
+                self.loosely(f"{path}::*", line, pattern)
 
 
 @dataclass(frozen=True)
@@ -407,19 +457,55 @@ class _Effects:
         self.attached: dict[str, list[_Attached]] = {}
         self.registered: dict[str, list[tuple[str, int]]] = {}
         self.unattached: dict[str, list[tuple[Effect, tuple[str, ...]]]] = {}
+        self.filling: dict[str, list[tuple[str, Effect]]] = {}
         self._imported: dict[str, list[tuple[str, int]]] = {}
         for path in live:
             for effect in self.names.table(path).facts.effects:
                 self._attach(path, effect)
             self._registrations(path)
-        self.acting = self._acting(live)
+        self.acting: frozenset[str] = frozenset(self._acting(live))
+        self._find_filling()
 
     def imported(self, path: str) -> list[tuple[str, int]]:
         """Files that importing a file imports, with lines: its imports, and the packages on the way."""
         known = self._imported.get(path)
         if known is None:
-            known = self._imported[path] = imported_by(self.names, path)
+            found = dict(imported_by(self.names, path))
+            for effect in self.names.table(path).facts.effects:
+                for item in self.graph.by_name.direct(path, effect.uses):
+                    if item.what != UNKNOWN:
+                        for module in self.graph.by_name.files(item.what):
+                            places = (module, *self.names.modules.packages_of(module))
+                            found.update(dict.fromkeys(places, item.line))
+            found.pop(path, None)
+            known = self._imported[path] = list(found.items())
         return known
+
+    def _find_filling(self) -> None:
+        """Files whose own globals are written, or looked up by computed names, by code that runs at import."""
+        for path, effects in self.unattached.items():
+            for effect, chains in effects:
+                for place in self._fills(path, effect, chains):
+                    self.filling.setdefault(place, []).append((path, effect))
+                    if place != path:
+                        self.filling.setdefault(path, [])
+
+    def _fills(self, path: str, effect: Effect, chains: tuple[str, ...]) -> set[str]:
+        found = {path for item in effect.uses.dynamics if item.kind in ("module", "code")}
+        queue = [symbol for chain in chains for symbol in self._symbols(path, chain)]
+        seen: set[str] = set()
+        for symbol in queue:
+            if symbol in seen:
+                continue
+            seen.add(symbol)
+            target, _, name = symbol.partition("::")
+            for definition in self.names.definitions(symbol):
+                if any(item.kind in ("module", "code") for item in definition.uses.dynamics):
+                    found.add(target)
+                owner = name.rpartition(".")[0]
+                for chain, _ in definition.uses.refs:
+                    queue += self.names.resolve(target, chain, definition.uses.imports, owner).symbols
+        return found
 
     def _attach(self, path: str, effect: Effect) -> None:
         targets: dict[str, bool] = {}
@@ -520,12 +606,56 @@ def imported_by(names: Names, path: str) -> list[tuple[str, int]]:
 
 
 def import_closure(names: Names, paths: Iterable[str]) -> list[str]:
-    """The given files, and every file of the tree that importing them runs."""
-    found = dict.fromkeys(paths)
-    queue = list(found)
-    for path in queue:
-        for module, _ in imported_by(names, path):
-            if module not in found:
-                found[module] = None
-                queue.append(module)
-    return queue
+    """The given files, and every file of the tree that importing them can run, modules imported by name included."""
+    return _Reached(names).closure(paths)
+
+
+class _Reached:
+    """Works out :func:`import_closure`."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.by_name = ImportsByName(names)
+        self.found: dict[str, None] = {}
+        self.importers: set[str] = set()
+
+    def closure(self, paths: Iterable[str]) -> list[str]:
+        self._follow(paths)
+        before = -1
+        # a function that imports what it is given makes its callers import it, wherever they are
+        while self.importers and len(self.found) != before:
+            before = len(self.found)
+            functions = frozenset(self.importers)
+            for path in list(self.found):
+                for uses, owner in self._uses(path):
+                    for item in self.by_name.through(path, uses, owner, functions):
+                        self._follow(self._files(item))
+        return list(self.found)
+
+    def _follow(self, paths: Iterable[str]) -> None:
+        queue = [path for path in paths if path not in self.found]
+        self.found.update(dict.fromkeys(queue))
+        for path in queue:
+            self.importers |= self.by_name.importers(path)
+            reached = dict.fromkeys(module for module, _ in imported_by(self.names, path))
+            for uses, owner in self._uses(path):
+                for item in self.by_name.direct(path, uses, method=bool(owner)) if uses.dynamics else ():
+                    reached.update(dict.fromkeys(self._files(item)))
+            for module in reached:
+                if module not in self.found:
+                    self.found[module] = None
+                    queue.append(module)
+
+    def _uses(self, path: str) -> Iterable[tuple[Uses, str]]:
+        facts = self.names.table(path).facts
+        for definition in facts.definitions:
+            yield definition.uses, definition.name.rpartition(".")[0]
+            for decorator in definition.decorators:
+                yield decorator.uses, ""
+        for effect in facts.effects:
+            yield effect.uses, ""
+
+    def _files(self, item: Dynamic) -> list[str]:
+        if item.what == UNKNOWN:
+            return sorted(self.names.modules.files)
+        return self.by_name.files(item.what)

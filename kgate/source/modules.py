@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
 from collections.abc import Iterable, Sequence
 
@@ -55,10 +56,26 @@ class Modules:
         namespace: str | None = None
         for source in self._places(importer):
             found = self.at(_join(source, relative))
-            if found is not None and not found.endswith("/"):
+            if found is not None and not found.endswith("/") and found != importer:
                 return found
-            namespace = namespace or found
+            if found is not None and found.endswith("/"):
+                namespace = namespace or found
         return namespace
+
+    def matching(self, pattern: str) -> list[str]:
+        """Files whose import name, in any source folder, fits a glob whose ``*`` spans dots too."""
+        if "*" not in pattern:
+            places = [self.absolute(pattern, f"{root.path}/_" if root.path != "." else "_") for root in self.roots]
+            return sorted({place for place in places if place is not None and not place.endswith("/")})
+        folders = {source for sources in self.sources.values() for source in sources} | {*self.fallbacks}
+        found = set()
+        for folder in folders:
+            for path in self.files:
+                if not folder or path.startswith(folder + "/"):
+                    name = (path[len(folder) + 1 :] if folder else path).removesuffix(".py")
+                    if fnmatch.fnmatchcase(name.removesuffix("/__init__").replace("/", "."), pattern):
+                        found.add(path)
+        return sorted(found)
 
     def knows(self, name: str, importer: str) -> bool:
         """Whether the first part of a module name is a module or a regular package of this tree."""
@@ -71,7 +88,9 @@ class Modules:
         for root, sources in self.sources.items():
             if root != own:
                 yield from sources
-        yield posixpath.dirname(importer)
+        folder = posixpath.dirname(importer)
+        if _join(folder, "__init__.py") not in self.files:
+            yield folder
         yield from self.fallbacks
 
     def relative(self, name: str, level: int, importer: str) -> str | None:
@@ -102,9 +121,9 @@ class Modules:
             return self.at(_join(posixpath.dirname(module), name))
         return None
 
-    def below(self, place: str) -> list[str]:
-        """Every file under a folder, or whose path without suffix starts with ``place``."""
-        return sorted(path for path in self.files if path.startswith(place))
+    def below(self, folder: str) -> list[str]:
+        """Every file under a folder that ends in ``/``; all files for the empty string."""
+        return sorted(path for path in self.files if path.startswith(folder))
 
     def packages_of(self, path: str) -> list[str]:
         """The ``__init__.py`` files that are run before a file is imported, itself excluded."""

@@ -25,12 +25,14 @@ _PLAIN_BASES = frozenset({"object", "builtins.object"})
 class Found:
     """Where a chain leads: symbols of the tree, external names, and what could not be followed."""
 
-    __slots__ = ("externals", "symbols", "unresolved")
+    __slots__ = ("externals", "symbols", "through", "unresolved")
 
     def __init__(self) -> None:
         self.symbols: dict[str, None] = {}
         self.externals: dict[str, None] = {}
         self.unresolved: dict[str, None] = {}
+        self.through: dict[str, None] = {}
+        """Files in whose names it was looked up."""
 
 
 class Names:
@@ -119,6 +121,7 @@ class Names:
     def _name(self, path: str, parts: list[str], found: Found, seen: set[tuple[str, str]]) -> bool:
         """Follow names in a file; whether the first one is bound there."""
         name = parts[0]
+        found.through[path] = None
         if (path, ".".join(parts)) in seen:
             return True
         seen.add((path, ".".join(parts)))
@@ -259,6 +262,7 @@ class Names:
 
     def _missing(self, module: str, name: str, parts: list[str], found: Found) -> None:
         table = self.table(module)
+        found.through[module] = None
         if table.facts.error is not None:
             found.symbols[f"{module}::*"] = None
             found.unresolved[f"{module} cannot be read; all of it counts"] = None

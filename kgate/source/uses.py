@@ -58,10 +58,26 @@ class Dynamic(msgspec.Struct, frozen=True, array_like=True):
     """A lookup by a computed name."""
 
     kind: str
-    """``module`` (own globals), ``attribute`` (of ``what``), ``import`` (``what`` is a known name or a prefix ending in
-    ``*``) or ``code`` (eval, exec)."""
+    """``module`` (own globals), ``attribute`` (of ``what``), ``import`` (a module that is then used), ``run`` (a module that
+    is imported and not used) or ``code`` (eval, exec)."""
     what: str
+    """Of an import: the module's name, ``*`` for parts that are computed, ``{name}`` and ``{package}`` for the module's own,
+    ``$parameter`` for what the function is given, ``=chain`` for a constant."""
     line: int
+
+
+class Given(msgspec.Struct, frozen=True, array_like=True):
+    """A call, and the literal strings that it is given; None for anything else."""
+
+    chain: str
+    positional: tuple[str | None, ...]
+    keywords: tuple[tuple[str, str | None], ...]
+
+    def argument(self, position: int, name: str) -> str | None:
+        """The literal given for a parameter; None where it is not known."""
+        if position < len(self.positional):
+            return self.positional[position]
+        return dict(self.keywords).get(name)
 
 
 class Uses(msgspec.Struct, frozen=True, array_like=True):
@@ -79,6 +95,8 @@ class Uses(msgspec.Struct, frozen=True, array_like=True):
     dynamics: tuple[Dynamic, ...] = ()
     calls: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Calls at module level: callee, and the chains given to it."""
+    given: tuple[Given, ...] = ()
+    """Calls that are given literal strings, of names that are used in no other way."""
 
 
 EMPTY = Uses()
@@ -101,7 +119,12 @@ def merge(*parts: Uses) -> Uses:
         tuple(sorted({item for part in full for item in part.sizes})),
         _unique(item for part in full for item in part.dynamics),
         _unique(item for part in full for item in part.calls),
+        _unique(item for part in full for item in part.given if all(_always_given(item.chain, p) for p in full)),
     )
+
+
+def _always_given(chain: str, part: Uses) -> bool:
+    return any(item.chain == chain for item in part.given) or all(chain != other for other, _ in part.refs)
 
 
 def uses_of(*nodes: ast.AST, owner: bool = False, names: frozenset[str] = frozenset()) -> Uses:
@@ -158,7 +181,7 @@ def _unique(items: Iterator[object]) -> tuple:  # type: ignore[type-arg]
 
 
 class _Scope:
-    __slots__ = ("globals", "is_class", "names", "owner", "parameters")
+    __slots__ = ("body", "globals", "is_class", "names", "owner", "parameters")
 
     def __init__(self, names: set[str], is_class: bool = False) -> None:
         self.names = names
@@ -166,6 +189,7 @@ class _Scope:
         self.owner = ""
         self.globals: set[str] = set()
         self.parameters: frozenset[str] = frozenset()
+        self.body: list[ast.stmt] = []
 
 
 class _Binder:
@@ -226,6 +250,9 @@ class _Visitor:
         self.sizes: set[int] = set()
         self.dynamics: dict[Dynamic, None] = {}
         self.calls: dict[tuple[str, tuple[str, ...]], None] = {}
+        self.occurrences: dict[str, int] = {}
+        self.given: dict[str, list[Given]] = {}
+        self.discarded: set[int] = set()
 
     def result(self) -> Uses:
         return Uses(
@@ -236,6 +263,14 @@ class _Visitor:
             tuple(sorted(self.sizes)),
             tuple(self.dynamics),
             tuple(self.calls),
+            tuple(
+                dict.fromkeys(
+                    item
+                    for chain, items in self.given.items()
+                    if len(items) == self.occurrences.get(chain)
+                    for item in items
+                )
+            ),
         )
 
     # Scopes
@@ -268,6 +303,7 @@ class _Visitor:
         kept = self.outside(chain)
         if kept:
             self.refs.setdefault(kept, line)
+            self.occurrences[kept] = self.occurrences.get(kept, 0) + 1
         return kept
 
     # Visiting
@@ -295,8 +331,6 @@ class _Visitor:
         if not isinstance(node.ctx, ast.Load):
             self.write(node)
         if chain:
-            if chain.startswith("sys.modules") and not self.local("sys"):
-                self.dynamics[Dynamic("module", "", node.lineno)] = None
             self.add(chain, node.lineno)
         elif _is_super(node.value):
             self.refs.setdefault(f"@super.{node.attr}", node.lineno)
@@ -311,8 +345,8 @@ class _Visitor:
         literal = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
         if isinstance(value, ast.Call) and chain_of(value.func) in ("globals", "vars") and not value.args and literal:
             self.refs.setdefault(literal, node.lineno)
-        elif chain_of(value) == "sys.modules" and literal:
-            self.dynamics[Dynamic("import", literal, node.lineno)] = None
+        elif chain_of(value) == "sys.modules":
+            self.module_by_name(key, node.lineno)
         else:
             self.visit(value)
             self.visit(key)
@@ -344,6 +378,8 @@ class _Visitor:
             self.calls[(kept, tuple(filter(None, map(self._given, _flat(arguments)))))] = None
         if isinstance(node.func, ast.Subscript):
             self.launch(node.func, called=True)
+        if kept:
+            self._literals(node, kept)
         self._sizes_of_call(node, chain)
         if kept and self._special(node, kept):
             return
@@ -356,6 +392,14 @@ class _Visitor:
             self.visit(node.func)
         for argument in arguments:
             self.visit(argument)
+
+    def _literals(self, node: ast.Call, chain: str) -> None:
+        """Note a call that is given a literal string, where nothing else is spread into it."""
+        spread = any(isinstance(part, ast.Starred) for part in node.args)
+        positional = tuple(map(_literal, node.args))
+        keywords = tuple((keyword.arg, _literal(keyword.value)) for keyword in node.keywords if keyword.arg)
+        if not spread and any(value is not None for value in (*positional, *(value for _, value in keywords))):
+            self.given.setdefault(chain, []).append(Given(chain, positional, keywords))
 
     def _given(self, node: ast.expr) -> str:
         chain = root_of(node)
@@ -390,10 +434,42 @@ class _Visitor:
             self.dynamics[Dynamic("module", "", node.lineno)] = None
         elif chain in ("eval", "exec"):
             self.dynamics[Dynamic("code", "", node.lineno)] = None
+        elif chain == "sys.modules.get" and args:
+            self.module_by_name(args[0], node.lineno)
         elif name in ("import_module", "__import__") or chain == "pkgutil.resolve_name":
-            target = _import_target(node)
-            self.dynamics[Dynamic("import", target, node.lineno)] = None
+            pattern = self.pattern(args[0]) if args else "*"
+            kind = "run" if id(node) in self.discarded else "import"
+            self.dynamics[Dynamic(kind, pattern, node.lineno)] = None
         return False
+
+    def module_by_name(self, key: ast.expr, line: int) -> None:
+        """``sys.modules[key]``."""
+        own = isinstance(key, ast.Name) and key.id == "__name__"
+        self.dynamics[Dynamic("module", "", line) if own else Dynamic("import", self.pattern(key), line)] = None
+
+    def pattern(self, node: ast.expr, depth: int = 0) -> str:
+        """The name of a module as far as it is known; see :class:`Dynamic`."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return node.value
+        if isinstance(node, ast.JoinedStr):
+            return _joined(self.pattern(part, depth) for part in node.values)
+        if isinstance(node, ast.FormattedValue):
+            return self.pattern(node.value, depth)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return _joined(self.pattern(part, depth) for part in (node.left, node.right))
+        if isinstance(node, ast.Name) and node.id in ("__name__", "__package__"):
+            return "{name}" if node.id == "__name__" else "{package}"
+        chain = chain_of(node)
+        if chain and self.outside(chain):
+            return f"={self.outside(chain)}" if not chain.startswith("@") else "*"
+        if isinstance(node, ast.Name) and depth < 3:
+            for scope in reversed(self.scopes):
+                if node.id in scope.names:
+                    values = _assignments(scope.body, node.id)
+                    if node.id in scope.parameters:
+                        return "*" if values else f"${node.id}"
+                    return self.pattern(values[0], depth + 1) if len(values) == 1 and values[0] is not None else "*"
+        return "*"
 
     def _sizes_of_call(self, node: ast.Call, chain: str) -> None:
         launching = isinstance(node.func, ast.Subscript)
@@ -463,6 +539,7 @@ class _Visitor:
                 scope.owner = positional[0].arg
                 scope.names.discard(positional[0].arg)
                 scope.parameters = frozenset(parameters - {scope.owner})
+        scope.body = [] if isinstance(node, ast.Lambda) else node.body
         self.scopes.append(scope)
         for statement in body:
             self.visit(statement)
@@ -504,6 +581,11 @@ class _Visitor:
     def import_(self, node: ast.Import | ast.ImportFrom) -> None:
         for item in imports_of(node):
             self.imports[item] = None
+
+    def expression(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call):
+            self.discarded.add(id(node.value))
+        self.visit(node.value)
 
     def string(self, node: ast.Constant) -> None:
         """A literal refers to nothing."""
@@ -547,18 +629,30 @@ def _is_super(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
-def _import_target(node: ast.Call) -> str:
-    """The module of an import by name: exact, or the known beginning and ``*``."""
-    if not node.args:
-        return "*"
-    name = node.args[0]
-    if isinstance(name, ast.Constant) and isinstance(name.value, str):
-        return name.value
-    if isinstance(name, ast.JoinedStr) and name.values and isinstance(name.values[0], ast.Constant):
-        return f"{name.values[0].value}*"
-    if isinstance(name, ast.BinOp) and isinstance(name.left, ast.Constant) and isinstance(name.left.value, str):
-        return f"{name.left.value}*"
-    return "*"
+def _literal(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _joined(parts: Iterator[str]) -> str:
+    """Patterns one after the other; what stands for a parameter or a constant is unknown inside a longer name."""
+    found = list(parts)
+    if len(found) == 1:
+        return found[0]
+    return "".join("*" if part[:1] in ("$", "=") else part for part in found)
+
+
+def _assignments(body: list[ast.stmt], name: str) -> list[ast.expr | None]:
+    """What a local name is bound to: the values of plain assignments, None for any other binding."""
+    found: list[ast.expr | None] = []
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
+                found.append(None)
+            elif isinstance(node, ast.Assign) and [chain_of(target) for target in node.targets] == [name]:
+                found.append(node.value)
+    plain = [value for value in found if value is not None]
+    # the target of a plain assignment is met as a name too
+    return plain + [None] * (len(found) - 2 * len(plain))
 
 
 _HANDLERS: dict[type[ast.AST], Callable[[_Visitor, ast.AST], None]] = {  # type: ignore[assignment]
@@ -573,6 +667,7 @@ _HANDLERS: dict[type[ast.AST], Callable[[_Visitor, ast.AST], None]] = {  # type:
     ast.Import: _Visitor.import_,
     ast.ImportFrom: _Visitor.import_,
     ast.Constant: _Visitor.string,
+    ast.Expr: _Visitor.expression,
     **dict.fromkeys(_FUNCTIONS, _Visitor.function),
     **dict.fromkeys(_COMPREHENSIONS, _Visitor.comprehension),
 }

@@ -37,7 +37,9 @@ def test_a_changed_comment_a_moved_line_and_a_reformatted_file_select_nothing(cl
     file = clone.path / "kernels/elementwise/swiglu.py"
     file.write_text("# A remark on top moves every line.\n\n" + file.read_text())
     norm = clone.path / "kernels/normalization/rms_norm.py"
-    norm.write_text(norm.read_text().replace('"""', "'''").replace("import triton\n", "import triton  # the compiler\n"))
+    norm.write_text(
+        norm.read_text().replace('"""', "'''").replace("import triton\n", "import triton  # the compiler\n")
+    )
     assert selected(clone) == set()
     assert clone.check()[0] == 0
 

@@ -11,7 +11,9 @@ from kgate.gate.explain import shared_by
 
 
 def case(n: int, dtype: str = "float32", m: int = 4, **more: object) -> Case:
-    return Case(id=f"M={m},N={n},T={dtype},{sorted(more)}", kernel="k.py::k", dims={"M": m, "N": n}, dtypes={"T": dtype}, **more)  # type: ignore[arg-type]
+    return Case(
+        id=f"M={m},N={n},T={dtype},{sorted(more)}", kernel="k.py::k", dims={"M": m, "N": n}, dtypes={"T": dtype}, **more
+    )  # type: ignore[arg-type]
 
 
 GRID = [case(n, dtype) for n, dtype in product((1, 64, 127, 128, 129, 256, 384, 1000), ("float32", "bfloat16"))]

@@ -34,7 +34,9 @@ def test_all_passing_is_one_pass() -> None:
 def test_each_way_of_failing_is_its_own_finding() -> None:
     cases = [case(n) for n in (1, 64, 128, 129)]
     statuses = ["ok", "crash", "hang", "wrong"]
-    verdicts = judge_cases(DECLARATION, "accuracy", [(c, found(c, s)) for c, s in zip(cases, statuses, strict=True)], ())
+    verdicts = judge_cases(
+        DECLARATION, "accuracy", [(c, found(c, s)) for c, s in zip(cases, statuses, strict=True)], ()
+    )
     assert [v.headline for v in verdicts] == [
         "1 of 4 cases crashes",
         "1 of 4 cases hangs",
@@ -123,6 +125,8 @@ def verdict(kind: str) -> Verdict:
         ([], {"static_errors": True, "infrastructure": True}, 1),
     ],
 )
-def test_where_several_exit_codes_hold_the_order_is_1_4_2_3(kinds: list[str], flags: dict[str, bool], code: int) -> None:
+def test_where_several_exit_codes_hold_the_order_is_1_4_2_3(
+    kinds: list[str], flags: dict[str, bool], code: int
+) -> None:
     every = dict.fromkeys(("static_errors", "baseline_errors", "infrastructure", "undecided"), False)
     assert exit_code([verdict(kind) for kind in kinds], **{**every, **flags}) == code

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_a_hang_is_killed_with_what_it_started(nursery):
     assert answer["status"] == "hang"
     assert "within 1 s" in answer["message"]
     for _ in range(50):
-        if not os.path.exists(f"/proc/{pid}") or "Z" in open(f"/proc/{pid}/stat").read().split()[2]:
+        if not os.path.exists(f"/proc/{pid}") or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]:
             return
         time.sleep(0.1)
     raise AssertionError("the grandchild outlived the case")

@@ -38,18 +38,38 @@ FAULTS: dict[str, tuple[str, list[tuple[str, str]], tuple[str, ...]]] = {
         ],
         (TAIL, "M=2,N=4099,T=bfloat16"),
     ),
-    "unhandled_tail": (RMS, [("for start in range(0, N, BLOCK)", "for start in range(0, N // BLOCK * BLOCK, BLOCK)")], (PLAIN, TAIL)),
-    "store_out_of_bounds": (RMS, [("tl.store(y + row * sy + cols, v", "tl.store(y + row * sy + cols + 1, v")], (PLAIN,)),
+    "unhandled_tail": (
+        RMS,
+        [("for start in range(0, N, BLOCK)", "for start in range(0, N // BLOCK * BLOCK, BLOCK)")],
+        (PLAIN, TAIL),
+    ),
+    "store_out_of_bounds": (
+        RMS,
+        [("tl.store(y + row * sy + cols, v", "tl.store(y + row * sy + cols + 1, v")],
+        (PLAIN,),
+    ),
     "int32_offset": (RMS, [("row = tl.program_id(0).to(tl.int64)", "row = tl.program_id(0)")], (PLAIN, FAR)),
     "hangs": (RMS, [("    if M:\n", "    while N == 67:\n        pass\n    if M:\n")], (TAIL, PLAIN)),
     "segfaults": (RMS, [("    if M:\n", "    if N == 67:\n        ctypes.string_at(0)\n    if M:\n")], (TAIL, PLAIN)),
     "exits": (RMS, [("    if M:\n", "    if N == 67:\n        os._exit(3)\n    if M:\n")], (TAIL, PLAIN)),
-    "raises": (RMS, [("    if M:\n", "    if N == 67:\n        raise ValueError('no such tile')\n    if M:\n")], (TAIL, PLAIN)),
+    "raises": (
+        RMS,
+        [("    if M:\n", "    if N == 67:\n        raise ValueError('no such tile')\n    if M:\n")],
+        (TAIL, PLAIN),
+    ),
     "sys_exit": (RMS, [("    if M:\n", "    if N == 67:\n        sys.exit('bye')\n    if M:\n")], (TAIL, PLAIN)),
-    "eats_memory": (RMS, [("    if M:\n", "    if N == 67:\n        torch.zeros(1 << 44)\n    if M:\n")], (TAIL, PLAIN)),
+    "eats_memory": (
+        RMS,
+        [("    if M:\n", "    if N == 67:\n        torch.zeros(1 << 44)\n    if M:\n")],
+        (TAIL, PLAIN),
+    ),
     "wrong_dtype": (RMS, [("    return y\n", "    return y.float()\n")], (PLAIN, BF16)),
     "writes_input": (RMS, [("    if M:\n", "    if N == 67:\n        x[:, 0] += 1\n    if M:\n")], (TAIL, PLAIN)),
-    "chatty": (RMS, [("    if M:\n", "    print('{\"id\": 0}'); os.write(1, b'{\"status\": \"wrong\"}\\n')\n    if M:\n")], (TAIL,)),
+    "chatty": (
+        RMS,
+        [("    if M:\n", '    print(\'{"id": 0}\'); os.write(1, b\'{"status": "wrong"}\\n\')\n    if M:\n')],
+        (TAIL,),
+    ),
     "wrong_gradient": (SOFTMAX, [("p * (g - tl.sum(p * g, 0))", "p * g")], (TAIL,)),
     "fails_to_import": (RMS, [("import ctypes", "import no_such_module, ctypes")], (PLAIN, TAIL)),
     "hangs_in_import": (RMS, [("import ctypes", "import time; time.sleep(600)\nimport ctypes")], (PLAIN, TAIL)),
@@ -157,7 +177,9 @@ def test_user_prints_are_kept_for_a_failing_case(found):
 def test_outside_cases_reach_the_fallback_for_the_right_reason(tree):
     declared = rms("right")
     cases = [parse_case(declared, text) for text in ("T=float64", "M=2,N=67,x=strided", "M=1,N=65537")]
-    results = run_jobs([Job(declared, case, "accuracy", "cuda:sm_90") for case in cases], tree=tree, python=sys.executable)
+    results = run_jobs(
+        [Job(declared, case, "accuracy", "cuda:sm_90") for case in cases], tree=tree, python=sys.executable
+    )
     assert [result.status for result in results] == ["ok"] * 3
     assert [case.reason for case in cases] == ["dtype-unsupported", "layout", "dim-range"]
     assert results[1].details["reasons"] == ["layout"]
@@ -183,7 +205,9 @@ def test_a_declaration_that_runs_differently_than_it_reads_is_an_error_that_name
     declared = rms("right")
     description = {"envelope": {"dims": {"M": {"lo": 1}}}}
     declared.description = description
-    (result,) = run_jobs([Job(declared, parse_case(declared, PLAIN), "accuracy", "cuda:sm_90")], tree=tree, python=sys.executable)
+    (result,) = run_jobs(
+        [Job(declared, parse_case(declared, PLAIN), "accuracy", "cuda:sm_90")], tree=tree, python=sys.executable
+    )
     assert result.status == "error"
     assert "envelope" in result.message
     assert "at run time" in result.message
@@ -209,7 +233,7 @@ def test_an_interpreter_that_does_not_exist_is_an_infrastructure_error(tree):
 
 def test_an_interpreter_without_torch_is_an_infrastructure_error_that_names_it(tree, tmp_path):
     bare = tmp_path / "python"
-    bare.write_text(f"#!/bin/sh\nexec {os.path.realpath(sys.executable)} -S \"$@\"\n")
+    bare.write_text(f'#!/bin/sh\nexec {os.path.realpath(sys.executable)} -S "$@"\n')
     bare.chmod(0o755)
     with pytest.raises(WorkerError) as error:
         run_jobs(jobs_of("right", [PLAIN]), tree=tree, python=str(bare))

@@ -10,13 +10,13 @@ from kgate import contract
 
 RMS_ENVELOPE = """Envelope(
     inputs={"x": Tensor("M N", "T", layout="inner_contiguous"), "weight": Tensor("N", "T", optional=True)},
-    outputs={"y": Tensor("M N", "T", numerics=Numerics(reduce="N", roundings=1))},
+    outputs={"y": Tensor("M N", "T", numerics=Numerics(reduce="N"))},
     dtypes={"T": ("float32", "float16", "bfloat16")},
     dims={"M": Dim(0, 2**20), "N": Dim(1, 65536)},
     targets=("cuda:sm_80+",),
 )"""
 
-RMS = '''
+RMS = """
 import ctypes, os, sys, time
 import torch, triton, triton.language as tl
 from kgate import Dim, Envelope, Numerics, Tensor, kernel
@@ -50,7 +50,7 @@ def rms(x, weight=None, eps=1e-6):
     if M:
         _rms[(M,)](x, weight, y, N, x.stride(0), y.stride(0), eps, HAS=weight is not None, BLOCK=64)
     return y
-'''
+"""
 
 SOFTMAX_ENVELOPE = """Envelope(
     inputs={"x": Tensor("M N", "T", layout="inner_contiguous")},
@@ -60,7 +60,7 @@ SOFTMAX_ENVELOPE = """Envelope(
     targets=("cuda:sm_80+",),
 )"""
 
-SOFTMAX = '''
+SOFTMAX = """
 import torch, triton, triton.language as tl
 from kgate import Dim, Envelope, Numerics, Tensor, kernel
 
@@ -104,7 +104,7 @@ class _Softmax(torch.autograd.Function):
 @kernel(reference=reference, fallback=reference, envelope=ENVELOPE, grad=("x",))
 def softmax(x):
     return _Softmax.apply(x)
-'''
+"""
 
 
 def write(folder: Path, module: str, source: str, *changes: tuple[str, str]) -> None:

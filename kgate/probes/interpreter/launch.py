@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 import inspect
 import random
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import torch
 import triton
 import triton.language as tl
 from triton.runtime import interpreter as upstream
-from triton.runtime.jit import TensorWrapper
+from triton.runtime.jit import JITFunction, TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kgate.probes.interpreter import device, reductions
@@ -60,6 +62,7 @@ class State:
     space: Space | None = None
     permute: bool = False
     seed: int = 0
+    running: bool = False
 
 
 STATE = State()
@@ -191,6 +194,70 @@ HELPERS: dict[str, Any] = {
 # functions
 
 
+class DeviceFunction(JITFunction):  # type: ignore[misc]
+    """What ``@triton.jit`` makes in this process: a JITFunction in all that launchers ask, run by the interpreter."""
+
+    def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Launched:
+        """Launch; returns a stand-in for the compiled kernel."""
+        return run_kernel(self, *args, grid=grid, warmup=warmup, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it from device code."""
+        if not STATE.running:
+            raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
+        return call_device_function(self, *args, **kwargs)
+
+    @property
+    def cache_key(self) -> str:
+        """A key that changes with the function's source."""
+        return hashlib.sha256(f"{self.__module__}.{self.__qualname__}\n{self.src}".encode()).hexdigest()
+
+    def add_pre_run_hook(self, hook: Callable[..., Any]) -> None:
+        """Call ``hook`` with the arguments before each launch."""
+        self.pre_run_hooks.append(hook)
+
+
+class Launched:
+    """Stands in for a compiled kernel: it can be launched again, and what only a compiler knows is assumed."""
+
+    def __init__(self, function: Any, values: dict[str, Any], options: dict[str, Any]) -> None:
+        self.name = function.fn.__name__
+        self.function = function
+        self.metadata = SimpleNamespace(
+            name=self.name,
+            shared=1024,
+            num_warps=options.get("num_warps", 4),
+            num_stages=options.get("num_stages", 3),
+            num_ctas=options.get("num_ctas", 1),
+        )
+        self.asm: dict[str, str] = {}
+        self.hash = self.name
+        self.n_spills = 0
+        self._values = values
+        self._options = options
+
+    @property
+    def n_regs(self) -> int:
+        """Registers per thread; nobody has compiled the kernel, so 32 are assumed, and that is noted."""
+        if STATE.space is not None:
+            STATE.space.log.note(f"{self.name}: register and shared memory figures are assumed, nothing is compiled")
+        return 32
+
+    def _init_handles(self) -> None:
+        return None
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """Launch again with positional arguments: all of them, or all but the constants."""
+        names = list(self._values)
+        plain = [name for name in names if name not in _constants(self.function)]
+
+        def launch(*args: Any, **ignored: Any) -> Any:
+            given = dict(zip(plain if len(args) == len(plain) else names, args, strict=False))
+            return self.function.run(grid=grid, warmup=False, **{**self._values, **given}, **self._options)
+
+        return launch
+
+
 def rewritten(function: Any) -> Callable[..., Any]:
     """Return the device code of an InterpretedFunction, rewritten on first use."""
     found: Callable[..., Any] | None = function.__dict__.get("_kgate_code")
@@ -206,21 +273,22 @@ def call_device_function(self: Any, *args: Any, **kwargs: Any) -> Any:
     return rewritten(self)(*args, **kwargs)
 
 
-def run_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> None:
-    """Launch a kernel (replaces ``InterpretedFunction.run``)."""
-    if warmup:
-        return
-    for hook in getattr(self, "pre_run_hooks", ()):
+def run_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Launched:
+    """Launch a kernel in the active run; outside of one, a violation raises KernelError."""
+    for hook in () if warmup else getattr(self, "pre_run_hooks", ()):
         hook(*args, **kwargs)
-    code = rewritten(self)
     values, options = _bind(self, args, kwargs)
-    shape = _grid(grid, values, self.fn.__name__)
-    programs = shape[0] * shape[1] * shape[2]
-    if programs <= 0:
-        return
-    space = STATE.space
-    if space is not None:
-        _launch(self, code, space, values, options, shape)
+    launched = Launched(self, values, options)
+    shape = (0, 0, 0) if warmup else _grid(grid, values, self.fn.__name__)
+    if min(shape) > 0:
+        _run_in_space(self, values, options, shape)
+    return launched
+
+
+def _run_in_space(self: Any, values: dict[str, Any], options: dict[str, Any], shape: tuple[int, int, int]) -> None:
+    code = rewritten(self)
+    if STATE.space is not None:
+        _launch(self, code, STATE.space, values, options, shape)
         return
     log = Log()
     space = Space(log, poison=True)
@@ -251,6 +319,7 @@ def _launch(
         random.Random(STATE.seed).shuffle(order)
     builder.set_grid_dim(*grid)
     space.begin_launch(len(order))
+    STATE.running = True
     try:
         with np.errstate(all="ignore"):
             for number, (x, y, z) in enumerate(order):
@@ -264,6 +333,7 @@ def _launch(
         line = _line_of(error)
         raise KernelError(f"{name}: {type(error).__name__}: {error}", line, name) from error
     finally:
+        STATE.running = False
         space.end_launch(len(order))
 
 
@@ -293,10 +363,11 @@ def _constants(self: Any) -> frozenset[str]:
 
 def _bind(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Sort a launch's arguments into the kernel's parameters and the launch options."""
-    parameters = inspect.signature(self.fn).parameters
+    signature = inspect.signature(self.fn)
+    parameters = signature.parameters
     options = {key: value for key, value in kwargs.items() if key not in parameters}
     given = {key: value for key, value in kwargs.items() if key in parameters}
-    bound = inspect.signature(self.fn).bind(*args, **given)
+    bound = signature.bind(*args, **given)
     bound.apply_defaults()
     return dict(bound.arguments), options
 
@@ -396,9 +467,9 @@ def install(options: dict[str, Any]) -> None:
     upstream.interpreter_builder, upstream.interpreter_semantic = builder, semantic
     STATE.builder, STATE.semantic = builder, semantic
     _patch_language(semantic)
-    upstream.InterpretedFunction.run = run_kernel
-    upstream.InterpretedFunction.__call__ = call_device_function
-    upstream.InterpretedFunction.rewrite = rewritten
+    library = upstream.InterpretedFunction  # what the functions of triton.language itself already are
+    library.run, library.__call__, library.rewrite = run_kernel, call_device_function, rewritten
+    upstream.InterpretedFunction = DeviceFunction
 
 
 def _bound(member: Any, semantic: Any) -> Callable[..., Any]:
@@ -408,7 +479,7 @@ def _bound(member: Any, semantic: Any) -> Callable[..., Any]:
 
     call.__name__ = getattr(member, "__name__", "builtin")
     call.__module__ = getattr(member, "__module__", "triton.language")
-    call._kgate = True  # type: ignore[attr-defined]
+    setattr(call, tl.core.TRITON_BUILTIN, True)
     return call
 
 

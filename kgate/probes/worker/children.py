@@ -128,9 +128,7 @@ class Nursery:
         self._selector.register(ours, selectors.EVENT_READ, child)
         return child
 
-    def _become(
-        self, body: Callable[[int], None], ours: socket.socket, theirs: socket.socket, log: IO[bytes]
-    ) -> None:
+    def _become(self, body: Callable[[int], None], ours: socket.socket, theirs: socket.socket, log: IO[bytes]) -> None:
         status = 70
         try:
             ours.close()

@@ -38,7 +38,7 @@ def words(count: int, seed: int, name: str) -> Any:
 def normal(count: int, seed: int, name: str) -> Any:
     """``count`` float64 values of mean 0 and variance 1: sums of twelve uniforms, each value exact in float32."""
     raw = words(count * _WORDS, seed, name).reshape(_WORDS, count)
-    total = np.zeros(count, dtype=np.int64)
+    total: Any = np.zeros(count, dtype=np.int64)
     for shift in (0, 16, 32, 48):
         total += ((raw >> np.uint64(shift)) & _SIXTEEN_BITS).sum(axis=0).astype(np.int64)
     return (2 * total - 12 * 65535).astype(np.float64) / 2.0**17

@@ -56,7 +56,7 @@ def _last_line_inside(text: str, tree: str) -> str:
     prefix = tree.rstrip("/") + "/"
     for path, line in _FRAME.findall(text):
         if path.startswith(prefix):
-            return f"{path[len(prefix):]}:{line}"
+            return f"{path[len(prefix) :]}:{line}"
     return ""
 
 

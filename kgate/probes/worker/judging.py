@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -83,7 +82,12 @@ def _fallback(kernel: Any, case: Case, inputs: dict[str, Any], reasons: Any) -> 
         verdict = _fallback_verdict(kernel, case, name, value, want)
         if not verdict.right:
             message = f"the fallback differs from the reference: {name}: {verdict.message}"
-            return {**answer, "status": "wrong", "message": message, "details": {**answer["details"], **_worst(name, verdict)}}
+            return {
+                **answer,
+                "status": "wrong",
+                "message": message,
+                "details": {**answer["details"], **_worst(name, verdict)},
+            }
     return answer
 
 
@@ -119,7 +123,9 @@ class Expected:
     """What the reference gives on the inputs' absolute values, where an output's ``Numerics`` ask for it."""
 
     @classmethod
-    def of(cls, kernel: Any, case: Case, inputs: Mapping[str, Any], upstream: Mapping[str, Any] | None = None) -> Expected:
+    def of(
+        cls, kernel: Any, case: Case, inputs: Mapping[str, Any], upstream: Mapping[str, Any] | None = None
+    ) -> Expected:
         """Run the reference in float64 on the inputs as already rounded; with ``upstream``, backward as well."""
         wide = {name: widen(value) for name, value in inputs.items()}
         leaves = {name: wide[name].requires_grad_() for name in _differentiable(kernel, inputs)} if upstream else {}
@@ -152,9 +158,7 @@ def _absolute(value: Any) -> Any:
 def _differentiable(kernel: Any, inputs: Mapping[str, Any]) -> list[str]:
     """Inputs with a promised gradient that are there and can have one."""
     return [
-        name
-        for name in kernel.grad
-        if isinstance(inputs.get(name), torch.Tensor) and inputs[name].is_floating_point()
+        name for name in kernel.grad if isinstance(inputs.get(name), torch.Tensor) and inputs[name].is_floating_point()
     ]
 
 
@@ -216,7 +220,9 @@ class _Trial:
     def _upstream(self, got: Mapping[str, Any]) -> dict[str, Any]:
         """A random upstream gradient for every output that has one."""
         return {
-            name: torch.from_numpy(draw.floats(tuple(value.shape), "normal", self.case.seed, f"d{name}")).to(value.dtype)
+            name: torch.from_numpy(draw.floats(tuple(value.shape), "normal", self.case.seed, f"d{name}")).to(
+                value.dtype
+            )
             for name, value in got.items()
             if isinstance(value, torch.Tensor) and value.is_floating_point()
         }
@@ -282,7 +288,7 @@ class _Trial:
     def _outputs(self, got: Mapping[str, Any], want: Expected) -> Answer | None:
         if self.kernel.check is not None:
             return self._custom(got, want)
-        problems = []
+        problems: list[tuple[str, Judgement]] = []
         for name, value in got.items():
             if value is None:
                 continue
@@ -291,9 +297,7 @@ class _Trial:
                 shape = tuple(expected.shape) if isinstance(expected, torch.Tensor) else type(expected).__name__
                 message = f"the reference gives {name} as {shape}, the kernel as {tuple(value.shape)}"
                 return self._result("wrong", message, output=name)
-            budget = budget_for(
-                self.kernel.envelope, self.case, base_name(name), absolute=want.magnitudes.get(name)
-            )
+            budget = budget_for(self.kernel.envelope, self.case, base_name(name), absolute=want.magnitudes.get(name))
             dtype = str(value.dtype).removeprefix("torch.")
             verdict = judge(value.detach(), expected, dtype, budget, random=self._random())
             self._note(name, verdict, problems)
@@ -413,7 +417,7 @@ def budget_for(
     numerics = _declared(envelope, name).numerics or Numerics()
     budget = _budget(numerics, case, inputs or _float_inputs(envelope, case), extra)
     if numerics.magnitude == ABSOLUTE and absolute is not None:
-        return dataclasses.replace(budget, magnitude=torch.nan_to_num(absolute, nan=0.0, posinf=0.0))
+        return replace(budget, magnitude=torch.nan_to_num(absolute, nan=0.0, posinf=0.0))
     return budget
 
 

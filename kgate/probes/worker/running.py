@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import traceback
 from types import ModuleType
 from typing import Any
@@ -34,7 +33,9 @@ def read_case(data: dict[str, Any]) -> Case:
 
 def find(module: ModuleType, qualname: str) -> Any:
     """The declared kernel by its qualified name; raises ``LookupError`` with what is there instead."""
-    found = functools.reduce(lambda owner, name: getattr(owner, name, None), qualname.split("."), module)
+    found: Any = module
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
     if not (hasattr(found, "launcher") and hasattr(found, "describe")):
         what = "nothing" if found is None else type(found).__name__
         raise LookupError(f"{qualname} in {module.__name__} is {what} at run time, a declared kernel was expected")
