@@ -262,7 +262,7 @@ def bless(kernels: tuple[str, ...], style: str, **options: Any) -> None:
 
 
 @main.command()
-@click.argument("paths", nargs=-1)
+@click.argument("paths", nargs=-1, type=click.Path(exists=True))
 @_format("terminal", "json", "github")
 def lint(paths: tuple[str, ...], style: str) -> None:
     """Check that every kernel is declared, and every declaration holds; executes nothing.

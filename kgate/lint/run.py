@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgate.source.cache import Tree
-from kgate.source.config import Config, load_config_from
+from kgate.source.config import Config, ConfigError, load_config_from
 from kgate.source.index import Index, build_index
 from kgate.source.records import DeviceFunction, Finding
 
@@ -35,8 +35,8 @@ def lint(folder: Path, paths: Sequence[str] = (), env: Mapping[str, str] | None 
     """Check the declarations of the project that a folder lies in.
 
     Reads the working folder (in a hook: the staged tree) where it is a git repository, and the files as they lie there
-    otherwise. ``paths`` narrows the findings to files or folders, relative to ``folder``. Raises ConfigError, GitError,
-    and :class:`FileNotFoundError` for a path that does not exist.
+    otherwise. ``paths`` narrows the findings to files or folders, relative to ``folder``. Raises ConfigError, also
+    for a path outside the project, and GitError.
     """
     top, snapshot, config, cache = _tree(folder, os.environ if env is None else env)
     wanted = [_relative(folder, path, top) for path in paths]
@@ -122,12 +122,10 @@ def _tree(folder: Path, env: Mapping[str, str]) -> tuple[Path, Tree, Config, Pat
 
 def _relative(folder: Path, path: str, top: Path) -> str:
     place = (folder / path).resolve()
-    if not place.exists():
-        raise FileNotFoundError(2, "no such file or folder", path)
     try:
         return place.relative_to(top.resolve()).as_posix()
     except ValueError:
-        raise FileNotFoundError(2, f"lies outside {top}", path) from None
+        raise ConfigError("lies outside the project", path=path, remedy=f"name a path inside {top}") from None
 
 
 def _inside(path: str, wanted: str) -> bool:

@@ -7,8 +7,9 @@ Runs in the worker (needs torch). Per element there is a noise floor
 where u is the unit roundoff, m the declared intermediate roundings, K the reduction length and A the sum of
 the magnitudes of the terms (by default the largest |ref| in the row). A case passes when the largest
 |error| / floor is at most 2 (4 for gradients) and its root mean square at most 1. Where the inputs are random and the
-output is narrower than the accumulator, the errors must have no trend either: no bias, and no scale of a whole row,
-which is how sums in too narrow a dtype and truncation show far below the noise of a single element.
+output is narrower than the accumulator, what an output has beyond the rounded reference must have no trend either: no
+bias, and no scale of a whole row, which is how sums in too narrow a dtype and truncation show far below the noise of a
+single element. (Not the error itself: the rounding of a row times a factor near one is a trend, and right.)
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ def judge(
         return _special(got, want, odd)
     verdict = _measured(got, want, dtype, budget, bound)
     if random and verdict.right and unit_roundoff(dtype) > 4 * unit_roundoff(budget.accumulator):
-        trend = bias(got, want, dtype, budget) or row_scale(got, want, dtype, budget)
+        error = got - want.to(getattr(torch, dtype)).to(torch.float64)
+        trend = bias(error, want, dtype, budget) or row_scale(error, want, dtype, budget)
         if trend:
             return Judgement(False, verdict.figures, trend, verdict.worst)
     return verdict
@@ -190,13 +192,16 @@ def _measured(got: Any, want: Any, dtype: str, budget: Budget, bound: float) -> 
     return Judgement(True, figures, "", evidence)
 
 
-def bias(got: Any, want: Any, dtype: str, budget: Budget) -> str:
-    """What is wrong where errors lean to one side, away from zero or towards it; empty where they do not."""
-    usable = torch.isfinite(got) & torch.isfinite(want)
+def bias(error: Any, want: Any, dtype: str, budget: Budget) -> str:
+    """What is wrong where errors lean to one side, away from zero or towards it; empty where they do not.
+
+    ``error`` is what the output has beyond the rounded reference, ``want`` the reference, both float64.
+    """
+    usable = torch.isfinite(error) & torch.isfinite(want)
     count = int(usable.sum())
-    if count < _FEWEST_ELEMENTS or got[usable].unique().numel() < _FEWEST_VALUES:
+    if count < _FEWEST_ELEMENTS or want[usable].unique().numel() < _FEWEST_VALUES:
         return ""
-    lean = float((torch.sign(want) * (got - want) / floor(want, dtype, budget))[usable].mean())
+    lean = float((torch.sign(want) * error / floor(want, dtype, budget))[usable].mean())
     allowed = max(BIAS_BOUND, TREND_BOUND / math.sqrt(count))
     if abs(lean) <= allowed:
         return ""
@@ -204,26 +209,25 @@ def bias(got: Any, want: Any, dtype: str, budget: Budget) -> str:
     return f"errors lean {side}: {lean:.2g} x the noise floor on average, allowed is {allowed:.2g} x (truncation?)"
 
 
-def row_scale(got: Any, want: Any, dtype: str, budget: Budget) -> str:
+def row_scale(error: Any, want: Any, dtype: str, budget: Budget) -> str:
     """What is wrong where a whole row is off by one factor; empty where none is.
 
-    The slope of error on reference in a row, against its standard error and against what the accumulator and the
+    The slope of ``error`` (beyond the rounded reference) on the reference in a row, against its standard error and against what the accumulator and the
     declared roundings may do to a whole row.
     """
-    if got.dim() == 0 or got.shape[-1] < _FEWEST_IN_ROW:
+    if want.dim() == 0 or want.shape[-1] < _FEWEST_IN_ROW:
         return ""
     inputs = max((unit_roundoff(name) for name in budget.inputs), default=0.0)
     least = _SCALE_BOUND * unit_roundoff(dtype) + 2 * budget.roundings * inputs
     worst, found = 0.0, ""
-    rows = zip(got.reshape(-1, got.shape[-1]), want.reshape(-1, want.shape[-1]), strict=True)
-    for number, (row, ref) in enumerate(rows):
-        if not _tellable(row, ref):
+    rows = zip(error.reshape(-1, want.shape[-1]), want.reshape(-1, want.shape[-1]), strict=True)
+    for number, (off, ref) in enumerate(rows):
+        if not _tellable(off, ref):
             continue
         energy = float((ref * ref).sum())
-        error = row - ref
-        slope = float((error * ref).sum()) / energy
-        uncertain = float((((error - slope * ref) * ref) ** 2).sum()) ** 0.5 / energy
-        size = float(ref.abs().max()) / math.sqrt(energy / row.numel())
+        slope = float((off * ref).sum()) / energy
+        uncertain = float((((off - slope * ref) * ref) ** 2).sum()) ** 0.5 / energy
+        size = float(ref.abs().max()) / math.sqrt(energy / ref.numel())
         allowed = max(least + 2 * _accumulation(budget) * size, TREND_BOUND * uncertain)
         if abs(slope) > max(allowed, worst):
             worst = abs(slope)
@@ -231,9 +235,9 @@ def row_scale(got: Any, want: Any, dtype: str, budget: Budget) -> str:
     return f"{found} (a sum in too narrow a dtype, or a wrong divisor?)" if found else ""
 
 
-def _tellable(row: Any, ref: Any) -> bool:
+def _tellable(off: Any, ref: Any) -> bool:
     """Whether a row has enough different elements, none of them dominant, to tell a factor from rounding."""
-    if not bool(torch.isfinite(row).all()) or row.unique().numel() < _FEWEST_VALUES:
+    if not bool(torch.isfinite(off).all() & torch.isfinite(ref).all()) or ref.unique().numel() < _FEWEST_VALUES:
         return False
     squares = ref * ref
     fourth = float((squares * squares).sum())

@@ -24,7 +24,7 @@ from kgate.source.uses import (
     uses_of,
 )
 
-VERSION = "2"
+VERSION = "4"
 """Part of every cache key: raise it whenever facts change for the same content."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -21,7 +21,10 @@ from kgate.source.uses import MUTATORS, Dynamic, Uses
 EVERYTHING = "*"
 MODULE, NAMES = "<module>", "<names>"
 _IMPORTING = (f"::{MODULE}", f"::{NAMES}")
-_QUIET_CALLEES = ("warnings.", "logging.", "builtins.print", "sys.path.", "torch.library.", "torch.fx.")
+_QUIET_CALLEES = (
+    "warnings.", "logging.", "builtins.", "sys.path", "torch.library.", "torch.fx.", "importlib.", "pkgutil.",
+)  # fmt: skip
+"""Calls that change nothing that a kernel's result or code depends on."""
 
 
 @dataclass(frozen=True)
@@ -272,6 +275,7 @@ class _Maker:
         for effect in table.facts.effects:
             self.parts.append(effect.hash)
             self.use(effect.uses, "")
+        self._attached()
         self._imports_act()
 
     def _module(self) -> None:
@@ -315,17 +319,33 @@ class _Maker:
             self._header(owner)
         if definitions[-1].kind == "class":
             self._members()
-        for effect in self.graph.effects.attached.get(self.symbol, ()):
-            self.parts.append(effect.hash)
-            if effect.full:
-                self.use(effect.effect.uses, "")
+        self._attached()
         for target, line in self.graph.effects.registered.get(self.symbol, ()):
             self.edge(target, line, "<registered>")
         self._imports_act()
         return definitions[-1].line
 
+    def _attached(self) -> None:
+        for item in self.graph.effects.attached.get(self.symbol, ()):
+            self.parts.append(item.effect.hash)
+            if item.full:
+                # the effect may stand in another file than the symbol
+                maker = self if item.path == self.path else _Maker(self.graph, f"{item.path}::{NAMES}")
+                maker.use(item.effect.uses, "")
+                if maker is not self:
+                    self._take(maker)
+
+    def _take(self, other: _Maker) -> None:
+        for edge in other.edges.values():
+            self.edge(edge.target, 0, edge.chain)
+        for edge in other.loose.values():
+            self.loosely(edge.target, 0, edge.chain)
+        self.externals.update(other.externals)
+        self.unresolved.update(other.unresolved)
+        self.sizes |= other.sizes
+
     def _imports_act(self) -> None:
-        if self.path in self.graph.effects.acting:
+        if self.path in self.graph.effects.acting or self.path in self.graph.effects.unattached:
             self.edge(f"{self.path}::{MODULE}", 1, MODULE)
         self._filled(self.path, 1)
 
@@ -393,9 +413,10 @@ class _Maker:
         for external in found.externals:
             if not external.startswith("builtins."):
                 self.externals[f"{chain} = {external}"] = None
-        for path in found.through:
-            if path != self.path:
-                self._filled(path, line)
+        if not chain.rpartition(".")[2].startswith("__"):
+            for path in found.through:
+                if path != self.path:
+                    self._filled(path, line)
         self.unresolved.update(found.unresolved)
 
     def look(self, dynamics: Iterable[Dynamic], owner: str = "") -> None:
@@ -440,12 +461,9 @@ class _Maker:
 class _Attached:
     """An effect that belongs to a symbol; ``full``: what it refers to belongs to the symbol too."""
 
+    path: str
     effect: Effect
     full: bool
-
-    @property
-    def hash(self) -> str:
-        return self.effect.hash
 
 
 class _Effects:
@@ -463,8 +481,7 @@ class _Effects:
             for effect in self.names.table(path).facts.effects:
                 self._attach(path, effect)
             self._registrations(path)
-        self.acting: frozenset[str] = frozenset(self._acting(live))
-        self._find_filling()
+        self.acting: frozenset[str] = frozenset(self._acting(live, self._follow_calls()))
 
     def imported(self, path: str) -> list[tuple[str, int]]:
         """Files that importing a file imports, with lines: its imports, and the packages on the way."""
@@ -481,17 +498,28 @@ class _Effects:
             known = self._imported[path] = list(found.items())
         return known
 
-    def _find_filling(self) -> None:
-        """Files whose own globals are written, or looked up by computed names, by code that runs at import."""
+    def _follow_calls(self) -> set[str]:
+        """Find what import effects do through the functions that they call.
+
+        Files whose own globals are written, or looked up by computed names, go to ``filling``; the result is the files
+        that act on things outside the tree.
+        """
+        outward: set[str] = set()
         for path, effects in self.unattached.items():
             for effect, chains in effects:
-                for place in self._fills(path, effect, chains):
-                    self.filling.setdefault(place, []).append((path, effect))
-                    if place != path:
-                        self.filling.setdefault(path, [])
+                if self._acts(path, effect.uses, ""):
+                    outward.add(path)
+                for target, uses, owner in self._called(path, chains):
+                    if self._acts(target, uses, owner):
+                        outward.add(path)
+                    if any(item.kind in ("module", "code") for item in uses.dynamics):
+                        self.filling.setdefault(target, []).append((path, effect))
+                if any(item.kind in ("module", "code") for item in effect.uses.dynamics):
+                    self.filling.setdefault(path, []).append((path, effect))
+        return outward
 
-    def _fills(self, path: str, effect: Effect, chains: tuple[str, ...]) -> set[str]:
-        found = {path for item in effect.uses.dynamics if item.kind in ("module", "code")}
+    def _called(self, path: str, chains: tuple[str, ...]) -> Iterable[tuple[str, Uses, str]]:
+        """Every piece of code that chains lead to by name: file, uses, and the class it stands in."""
         queue = [symbol for chain in chains for symbol in self._symbols(path, chain)]
         seen: set[str] = set()
         for symbol in queue:
@@ -500,22 +528,36 @@ class _Effects:
             seen.add(symbol)
             target, _, name = symbol.partition("::")
             for definition in self.names.definitions(symbol):
-                if any(item.kind in ("module", "code") for item in definition.uses.dynamics):
-                    found.add(target)
                 owner = name.rpartition(".")[0]
+                if definition.kind == "class":
+                    queue += [f"{target}::{member}" for member in self.names.table(target).members.get(name, ())]
+                yield target, definition.uses, owner
                 for chain, _ in definition.uses.refs:
-                    queue += self.names.resolve(target, chain, definition.uses.imports, owner).symbols
-        return found
+                    found = self.names.resolve(target, chain, definition.uses.imports, owner).symbols
+                    queue += [item for item in found if not item.endswith("::*")]
+
+    def _acts(self, path: str, uses: Uses, owner: str) -> bool:
+        """Whether code changes something outside the tree: an assignment, or a call for its own sake."""
+        for chain in (*uses.writes, *uses.commands):
+            if chain.startswith("@"):
+                continue
+            found = self.names.resolve(path, chain, uses.imports, owner)
+            if any(not name.startswith(_QUIET_CALLEES) for name in found.externals):
+                return True
+        return False
 
     def _attach(self, path: str, effect: Effect) -> None:
         targets: dict[str, bool] = {}
         follow: dict[str, None] = {}
         for chain in effect.uses.writes:
             targets.update(dict.fromkeys(self._symbols(path, chain), True))
+            found = self.names.resolve(path, chain)
+            if found.unresolved:  # a name that a module of the tree is given from outside
+                targets.update(dict.fromkeys(found.symbols, True))
         for position, (callee, arguments) in enumerate(effect.uses.calls):
             self._call(path, callee, arguments, targets, follow, outermost=position == 0)
         for target, full in targets.items():
-            self.attached.setdefault(target, []).append(_Attached(effect, full))
+            self.attached.setdefault(target, []).append(_Attached(path, effect, full))
         if not any(targets.values()) and not (follow.keys() and self._quiet(path, follow)):
             chains = tuple(follow) or tuple(chain for chain, _ in effect.uses.refs)
             self.unattached.setdefault(path, []).append((effect, chains))
@@ -572,13 +614,13 @@ class _Effects:
                         entry = (f"{path}::{definition.name}", definition.line)
                         self.registered.setdefault(target, []).append(entry)
 
-    def _acting(self, live: list[str]) -> set[str]:
+    def _acting(self, live: list[str], outward: set[str]) -> set[str]:
         """Files that act on things outside the tree when imported, by themselves or through what they import."""
         importers: dict[str, list[str]] = {}
         for path in live:
             for module, _ in self.imported(path):
                 importers.setdefault(module, []).append(path)
-        found = set(self.unattached)
+        found = set(outward)
         queue = list(found)
         for path in queue:
             for importer in importers.get(path, ()):

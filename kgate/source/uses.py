@@ -97,6 +97,8 @@ class Uses(msgspec.Struct, frozen=True, array_like=True):
     """Calls at module level: callee, and the chains given to it."""
     given: tuple[Given, ...] = ()
     """Calls that are given literal strings, of names that are used in no other way."""
+    commands: tuple[str, ...] = ()
+    """Chains that are called for what the call does: its result is not used."""
 
 
 EMPTY = Uses()
@@ -120,6 +122,7 @@ def merge(*parts: Uses) -> Uses:
         _unique(item for part in full for item in part.dynamics),
         _unique(item for part in full for item in part.calls),
         _unique(item for part in full for item in part.given if all(_always_given(item.chain, p) for p in full)),
+        _unique(item for part in full for item in part.commands),
     )
 
 
@@ -253,6 +256,7 @@ class _Visitor:
         self.occurrences: dict[str, int] = {}
         self.given: dict[str, list[Given]] = {}
         self.discarded: set[int] = set()
+        self.commands: dict[str, None] = {}
 
     def result(self) -> Uses:
         return Uses(
@@ -271,6 +275,7 @@ class _Visitor:
                     for item in items
                 )
             ),
+            tuple(self.commands),
         )
 
     # Scopes
@@ -361,8 +366,9 @@ class _Visitor:
             return
         kept = self.outside(chain)
         if kept:
-            # ``a.b = v`` changes a as much as a.b
-            self.writes[kept.rpartition(".")[0] if isinstance(node, ast.Attribute) and "." in kept else kept] = None
+            self.writes[kept] = None
+            if isinstance(node, ast.Attribute) and "." in kept:
+                self.writes[kept.rpartition(".")[0]] = None  # ``a.b = v`` changes a as much as a.b
 
     def launch(self, node: ast.Subscript, called: bool) -> None:
         chain = root_of(node.value)
@@ -585,6 +591,9 @@ class _Visitor:
     def expression(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Call):
             self.discarded.add(id(node.value))
+            chain = chain_of(node.value.func)
+            if chain and self.outside(chain):
+                self.commands[self.outside(chain)] = None
         self.visit(node.value)
 
     def string(self, node: ast.Constant) -> None:

@@ -74,7 +74,7 @@ ACCURACY_FAULTS: tuple[AccuracyFault, ...] = (
         statuses=("out-of-bounds",),
         shared="N",
         failing="M=3,N=4097,T=bfloat16",
-        passing="M=4,N=2048,T=float32",
+        passing="M=4,N=28672,T=bfloat16",
     ),
     AccuracyFault(
         name="int32-offset",
@@ -119,8 +119,8 @@ ACCURACY_FAULTS: tuple[AccuracyFault, ...] = (
         kernel="swiglu",
         statuses=("unwritten",),
         shared="N",
-        failing="M=4,N=4099,T=float32",
-        passing="M=4,N=2048,T=float32",
+        failing="M=3,N=4097,T=bfloat16",
+        passing="M=4,N=28672,T=bfloat16",
     ),
     AccuracyFault(
         name="unsummed-tail",
@@ -130,8 +130,8 @@ ACCURACY_FAULTS: tuple[AccuracyFault, ...] = (
         kernel="matmul",
         statuses=("wrong",),
         shared="K",
-        failing="M=64,N=64,K=255,T=float32",
-        passing="M=64,N=64,K=256,T=float32",
+        failing="M=64,N=64,K=67,T=float32",
+        passing="M=64,N=64,K=64,T=float32",
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from tests.gate.seeded_faults import ACCURACY_FAULTS, CODEGEN_FAULTS, AccuracyFault, CodegenFault
 
 FIGURES = {

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.gate.conftest import Clone, plain_environment
 
-KERNEL = '''\
+KERNEL = """\
 import ctypes
 import torch
 import triton
@@ -41,7 +42,7 @@ def {name}(x):
     y = torch.empty_like(x)
     _{name}[(triton.cdiv(n, 64),)](x, y, n, BLOCK=64)
     return y
-'''
+"""
 
 HOSTILE = {
     "sound": ("offs < n", "pass"),

@@ -228,7 +228,12 @@ def test_a_patch_in_a_module_that_is_imported(selects):
         "patches.py": "import dev\ndev.LIMIT = 5\n",
     }
     preamble = "import dev, patches\n"
-    assert selects(preamble, "return dev.f(x)", {"patches.py": ("= 5", "= 6")}, extra)[:1] == CODE
+    assert selects(preamble, "return dev.f(x)", {"patches.py": ("= 5", "= 6")}, extra) == CODE
+    extra["patches.py"] = "import dev, values\ndev.LIMIT = values.FIVE\ndev.NEW = values.SIX\n"
+    extra["values.py"] = "FIVE = 5\nSIX = 6\n"
+    assert selects(preamble, "return dev.f(x)", {"values.py": ("FIVE = 5", "FIVE = 7")}, extra) == CODE
+    assert selects(preamble, "return dev.f(x)", {"values.py": ("SIX = 6", "SIX = 7")}, extra) == NOTHING
+    assert selects(preamble, "return dev.NEW", {"values.py": ("SIX = 6", "SIX = 7")}, extra) == CODE
 
 
 def test_a_patch_in_a_module_that_nothing_imports_selects_nothing(selects):

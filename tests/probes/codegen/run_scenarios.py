@@ -13,6 +13,7 @@ from kgate.probes import codegen
 
 TARGET = sys.argv[1]
 NAMES = sys.argv[2].split(",")
+IS_CUDA = TARGET.startswith("cuda")
 codegen.install(TARGET)
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -48,14 +49,12 @@ def cross_checked():
     launches = [
         *launches_of(subjects.add, fake(4096)),
         *launches_of(subjects.sine, fake(128)),
-        *launches_of(subjects.softmax, fake(4096, 32768), num_warps=4),
+        *launches_of(subjects.softmax, fake(4096, 32768 if IS_CUDA else 8192), num_warps=4),
         *launches_of(subjects.row_sum, fake(4096, 8192)),
         *launches_of(subjects.matmul, *square(HALF)),
     ]
-    check = vendor_cuda if TARGET.startswith("cuda") else vendor_amd
-    return [
-        {"figures": codegen.measure(launch, TARGET).figures, "vendor": check(launch)} for launch in launches
-    ]
+    check = vendor_cuda if IS_CUDA else vendor_amd
+    return [{"figures": codegen.measure(launch, TARGET).figures, "vendor": check(launch)} for launch in launches]
 
 
 def vendor_cuda(launch):
@@ -78,9 +77,7 @@ def vendor_cuda(launch):
         ]
         log = subprocess.run([*command, "-o", "other.o"], cwd=folder, capture_output=True, text=True).stderr
         nvdisasm = os.path.join(os.path.dirname(ptxas), "nvdisasm")
-        sass = subprocess.run(
-            [nvdisasm, "-c", "kernel.cubin"], cwd=folder, capture_output=True, text=True
-        ).stdout
+        sass = subprocess.run([nvdisasm, "-c", "kernel.cubin"], cwd=folder, capture_output=True, text=True).stdout
     frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log)
     return {
         "registers": int(re.search(r"Used (\d+) registers", log)[1]),

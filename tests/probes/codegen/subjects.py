@@ -145,12 +145,8 @@ def _matmul_kernel(
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for start in range(0, K, BLOCK_K):
         k = start + tl.arange(0, BLOCK_K)
-        a = tl.load(
-            a_ptr + rows[:, None] * stride_a + k[None, :], mask=(rows < M)[:, None] & (k < K)[None, :]
-        )
-        b = tl.load(
-            b_ptr + k[:, None] * stride_b + columns[None, :], mask=(k < K)[:, None] & (columns < N)[None, :]
-        )
+        a = tl.load(a_ptr + rows[:, None] * stride_a + k[None, :], mask=(rows < M)[:, None] & (k < K)[None, :])
+        b = tl.load(b_ptr + k[:, None] * stride_b + columns[None, :], mask=(k < K)[:, None] & (columns < N)[None, :])
         acc = tl.dot(a, b, acc, input_precision=PRECISION)
     mask = (rows < M)[:, None] & (columns < N)[None, :]
     tl.store(c_ptr + rows[:, None] * stride_c + columns[None, :], acc.to(c_ptr.dtype.element_ty), mask=mask)

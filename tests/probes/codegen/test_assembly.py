@@ -93,9 +93,7 @@ def test_a_branch_back_to_the_exit_is_no_loop():
     ],
 )
 def test_amdgcn_instruction_is_counted_once(instruction, figure):
-    counts = count_amdgcn(
-        f"kernel:\n\t{instruction} ; comment\n\ts_endpgm\n.Lfunc_end0:\n\t.size kernel, 4\n"
-    )
+    counts = count_amdgcn(f"kernel:\n\t{instruction} ; comment\n\ts_endpgm\n.Lfunc_end0:\n\t.size kernel, 4\n")
     assert counts[figure] == 1
     assert counts["instructions"] == 2
 
