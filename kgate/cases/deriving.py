@@ -18,6 +18,8 @@ from kgate.contract.vocabulary import Offsets
 WORKLOAD, SCALED, EDGE = "workload", "scaled", "edge"
 BUDGET = 60
 _INT32 = 2**31
+_ROWS = (3, 1031, 4099)
+"""Numbers of rows that may lie far apart: few, or as many as a bound on strides makes necessary."""
 _LAYOUTS = ("transposed", "sliced", "expanded", "offset", "rows", "strided", "padded", "channels_last")
 _HARD_VALUES, _OTHER_VALUES = ("mean300", "outlier", "equal"), ("negative", "zeros")
 _LONG = (4099, 2051, 1027, 515, 259)
@@ -255,11 +257,11 @@ def _far(space: Space) -> Iterator[Case]:
     for name, item in space.tensors.items():
         if isinstance(item, Offsets) or item.mutated or not _can_be_huge(space, item):
             continue
-        for dims in ({}, *({outer: 3} for outer in space.outer)):
-            found = space.fit(dims, layouts={name: FAR})
+        rows = item.axes[0].dim if item.rank > 1 else None
+        for fixed in ({}, *({rows: size} for size in _ROWS if rows is not None)):
+            found = space.fit(fixed, layouts={name: FAR})
             if found is not None and space.admits(name, FAR, space.draft(found)):
-                purpose = f"offsets into {name} exceed 2**31"
-                yield space.case(found, layouts={name: FAR}, purpose=purpose)
+                yield space.case(found, layouts={name: FAR}, purpose=f"offsets into {name} exceed 2**31")
                 break
 
 

@@ -9,7 +9,8 @@ CONTIGUOUS = "contiguous"
 FAR = "far"
 """Rows so far apart that the last one starts beyond 2**31 elements; only ever allocated lazily."""
 
-_PAST_INT32 = 2**31 + 64
+_PAST_INT32 = 2**31 * 10 // 7
+"""Where the last row starts, so that the last tile of rows starts beyond 2**31 too."""
 
 
 @dataclass(frozen=True)

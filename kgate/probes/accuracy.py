@@ -184,7 +184,9 @@ def _measured(got: Any, want: Any, dtype: str, budget: Budget, bound: float) -> 
     index = _unravel(int(ratio.argmax()), ratio.shape)
     evidence = _at(got, want, index, bound * float(noise[index]))
     if wrong:
-        message = f"{wrong} of {got.numel()} elements are off by more than {bound:g} x the noise floor (worst {worst:.3g} x)"
+        message = (
+            f"{wrong} of {got.numel()} elements are off by more than {bound:g} x the noise floor (worst {worst:.3g} x)"
+        )
         return Judgement(False, figures, message, evidence)
     if rms > RMS_BOUND:
         message = f"the root mean square of the error is {rms:.3g} x the noise floor, allowed is {RMS_BOUND:g} x"
@@ -212,8 +214,8 @@ def bias(error: Any, want: Any, dtype: str, budget: Budget) -> str:
 def row_scale(error: Any, want: Any, dtype: str, budget: Budget) -> str:
     """What is wrong where a whole row is off by one factor; empty where none is.
 
-    The slope of ``error`` (beyond the rounded reference) on the reference in a row, against its standard error and against what the accumulator and the
-    declared roundings may do to a whole row.
+    The slope of ``error`` (what the output has beyond the rounded reference) on the reference in a row, against its
+    standard error and against what the accumulator and the declared roundings may do to a whole row.
     """
     if want.dim() == 0 or want.shape[-1] < _FEWEST_IN_ROW:
         return ""

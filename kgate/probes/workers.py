@@ -284,7 +284,7 @@ class _Run:
     def _turn(self) -> None:
         if self.worker is None:
             self.worker = _Worker.launch(self.start)
-        while self.waiting and len(self.flights) < PARALLEL:
+        while self.waiting and self._may_take_off(self.waiting[0]):
             self._take_off(self.waiting.popleft())
         ends = [flight.until for flight in self.flights.values()]
         patience = min([*ends, *([self.deadline] if self.deadline is not None else [])]) - time.monotonic()
@@ -298,6 +298,12 @@ class _Run:
                 self._land(answer["id"], flight.job, answer)
         if any(time.monotonic() > flight.until for flight in self.flights.values()):
             self._buried("hang", "the worker process stopped answering")
+
+    def _may_take_off(self, number: int) -> bool:
+        """Two at once; but what was in flight when a worker died flies alone, so that the culprit is known."""
+        if any(other in self.deaths for other in (number, *self.flights)):
+            return not self.flights
+        return len(self.flights) < PARALLEL
 
     def _check_prepared(self, answer: dict[str, Any]) -> None:
         """What fails before any of the user's code is reached is nobody's kernel's fault."""

@@ -180,7 +180,9 @@ class _Comparison:
             before, after = self.base.declared(self.before).roots, self.head.declared(self.after).roots
             belongs = (role == "dispatch") == (root == "fallback") and role != CODE
             if belongs and before.get(root, ()) != after.get(root, ()):
-                names = [", ".join(_name(item) for item in items.get(root, ())) or "nothing" for items in (before, after)]
+                names = [
+                    ", ".join(_name(item) for item in items.get(root, ())) or "nothing" for items in (before, after)
+                ]
                 if names[0] != names[1]:
                     step = Step(self.after, declaration.path, declaration.line, "changed")
                     sentence = (
@@ -217,7 +219,9 @@ class _Comparison:
                     change = _Change(symbol, "changed")
                     sentence = f"{edge.chain} in {ways.describe(symbol)} now means {ways.describe(edge.target)}"
                     return Reason(role, ways.steps(change), sentence)
-        step = Step(self.after, self.head.declaration(self.after).path, self.head.declaration(self.after).line, "changed")
+        step = Step(
+            self.after, self.head.declaration(self.after).path, self.head.declaration(self.after).line, "changed"
+        )
         return Reason(role, (step,), f"what {_name(self.after)} rests on is put together differently")
 
 

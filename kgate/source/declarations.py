@@ -229,10 +229,10 @@ class Declarations:
             return None
         path, node = place
         if isinstance(node, ast.Call) and chain_of(node.func) == "dict" and not node.args:
-            pairs = [(keyword.arg, keyword.value) for keyword in node.keywords]
+            pairs: list[tuple[str | None, ast.expr]] = [(keyword.arg, keyword.value) for keyword in node.keywords]
         elif isinstance(node, ast.Dict):
             pairs = [
-                (key.value if isinstance(key, ast.Constant) else None if key is None else "", value)
+                (str(key.value) if isinstance(key, ast.Constant) else None if key is None else "", value)
                 for key, value in zip(node.keys, node.values, strict=True)
             ]
         else:
@@ -331,9 +331,7 @@ class Declarations:
         module = "builtins" if builtin else stars[0].module
         return f"{module}:{chain}", tuple(self.names.resolve(path, chain).externals)
 
-    def _named(
-        self, evaluator: Evaluator, place: Place, text: str, what: str
-    ) -> tuple[str, tuple[str, ...]] | None:
+    def _named(self, evaluator: Evaluator, place: Place, text: str, what: str) -> tuple[str, tuple[str, ...]] | None:
         """Resolve ``"module:qualname"``."""
         path = place[0]
         module, colon, qualname = text.partition(":")
@@ -350,7 +348,10 @@ class Declarations:
             if top is None and not module.startswith(OWN_PACKAGE + "."):
                 return text, (f"{module}.{qualname}",)
             evaluator.fail(
-                place, f"{what}={text!r} does not resolve: there is no module {module}", _RESOLVE, f"unresolvable-{what}"
+                place,
+                f"{what}={text!r} does not resolve: there is no module {module}",
+                _RESOLVE,
+                f"unresolvable-{what}",
             )
             return None
         symbols = self.names.in_module(found, qualname)
@@ -368,9 +369,7 @@ class Declarations:
         path, _, name = symbol.partition("::")
         return f"{self.names.modules.name_of(path)}:{name}"
 
-    def _add_generator(
-        self, parts: _Parts, place: Place, identity: str, registered: list[tuple[str, str]]
-    ) -> None:
+    def _add_generator(self, parts: _Parts, place: Place, identity: str, registered: list[tuple[str, str]]) -> None:
         if len(registered) + ("generator" in parts.functions) > 1:
             message = f"{identity.partition('::')[2]} has more than one input generator"
             self.findings.add("generator-twice", place, message, "keep one of them", identity)
@@ -412,7 +411,9 @@ class Declarations:
             return False
         for name in ("op", "name"):
             if not isinstance(values.get(name), (str, type(None))):
-                evaluator.fail(evaluator.locate(place, (name,)), f"{name} is a string", f'write {name}="..."', "bad-arguments")
+                evaluator.fail(
+                    evaluator.locate(place, (name,)), f"{name} is a string", f'write {name}="..."', "bad-arguments"
+                )
                 return False
         errors = check_declaration(
             envelope=values["envelope"],
@@ -438,7 +439,6 @@ class Declarations:
         workloads: tuple[Workload, ...] = tuple(values.get("workloads", ()))
         named = {key: text for key, (text, _) in parts.functions.items()}
         texts = {key: tuple(values.get(key) or ()) for key in ("grad", "depends", "sources")}
-        start = self.findings.column(path, call.lineno, call.col_offset)
         op = values.get("op") or name
         return Declaration(
             identity=identity,
@@ -446,7 +446,7 @@ class Declarations:
             op=op,
             path=path,
             line=call.lineno,
-            column=start,
+            column=self.sites[identity][2].segment.character + 1,
             module=self.names.modules.name_of(path),
             qualname=definition.name,
             root=self.names.modules.root_of(path).path,

@@ -90,7 +90,7 @@ class ImportsByName:
                 yield Dynamic(item.kind, self.pattern(path, item.what), item.line)
 
     def through(self, path: str, uses: Uses, owner: str, functions: frozenset[str]) -> Iterable[Dynamic]:
-        """Imports by name that a piece of code makes through functions (by their last names) that import a parameter."""
+        """Imports by name that code makes through ``functions`` (last names) that import what they are given."""
         if not functions:
             return
         renamed = {item.name for item in self.names.table(path).facts.imports if item.attribute in functions}

@@ -36,6 +36,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
+_CONVERSIONS: dict[int, Callable[[Any], Any]] = {-1: lambda value: value, 115: str, 114: repr, 97: ascii}
 _BITS = 4096
 _LENGTH = 10_000
 
@@ -153,13 +154,10 @@ class Evaluator:
         return (target, segment.parse()) if segment is not None else None
 
     def _name(self, place: Place) -> Any:
-        path, node = place
-        chain = chain_of(node)
+        chain = chain_of(place[1])
         meant = self.constant(place)
         if meant is None:
-            raise self.fail(
-                place, f"{chain} has no value that can be read without running the code", _WRITE_OUT
-            )
+            raise self.fail(place, f"{chain} has no value that can be read without running the code", _WRITE_OUT)
         key = f"{meant[0]}:{meant[1].lineno}:{meant[1].col_offset}:{chain}"
         if key in self._open:
             raise self.fail(place, f"{chain} is defined by itself", _WRITE_OUT)
@@ -224,7 +222,11 @@ class Evaluator:
                 failed = True
             except TypeError:
                 self.findings.add(
-                    "unreadable-declaration", (path, item), "a key of this dict cannot be a key", _WRITE_OUT, self.symbol
+                    "unreadable-declaration",
+                    (path, item),
+                    "a key of this dict cannot be a key",
+                    _WRITE_OUT,
+                    self.symbol,
                 )
                 failed = True
         if failed:
@@ -287,7 +289,7 @@ class Evaluator:
         parts = []
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
-                convert = {-1: lambda x: x, 115: str, 114: repr, 97: ascii}[part.conversion]
+                convert = _CONVERSIONS[part.conversion]
                 layout = self.value((path, part.format_spec)) if part.format_spec is not None else ""
                 parts.append(self._apply((path, node), format, convert(self.value((path, part.value))), layout))
             else:
@@ -331,8 +333,10 @@ class Evaluator:
         chain = chain_of(node.func)
         if chain in _BUILTINS and f"builtins.{chain}" in self.names.resolve(path, chain).externals:
             args, keywords = self._arguments(path, node)
-            return self._apply((path, node), _BUILTINS[chain], *args) if not keywords or chain != "dict" else dict(
-                *args, **keywords
+            return (
+                self._apply((path, node), _BUILTINS[chain], *args)
+                if not keywords or chain != "dict"
+                else dict(*args, **keywords)
             )
         what = f"a call of {chain}" if chain else "this call"
         raise self.fail((path, node), f"{what} cannot be read without running the code", _WRITE_OUT)
@@ -378,7 +382,7 @@ class Evaluator:
     def mistakes(self, error: Any, place: Place) -> None:
         """Turn a DeclarationError, and the ones it carries, into findings at the expressions that they are about."""
         for mistake in error.all():
-            where = self.locate(place, mistake.where)
+            where = _within(self.locate(place, mistake.where), mistake.column)
             self.findings.add(mistake.code, where, mistake.message, mistake.remedy, self.symbol)
 
     def locate(self, place: Place, where: tuple[str, ...]) -> Place:
@@ -426,6 +430,21 @@ class Evaluator:
             if name in fields and fields.index(name) < len(node.args) and word != "Choice":
                 return path, node.args[fields.index(name)]
         return None
+
+
+def _within(place: Place, column: int | None) -> Place:
+    """A column inside a string that is written plainly; the expression as a whole for any other."""
+    path, node = place
+    if column is None or not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        return place
+    width = (node.end_col_offset or 0) - node.col_offset
+    if node.lineno != node.end_lineno or width != len(node.value.encode()) + 2:
+        return place
+    before = node.value[: column - 1]
+    start = node.col_offset + 1 + len(before.encode())
+    inner = ast.Constant(node.value, lineno=node.lineno, col_offset=start)
+    inner.end_lineno, inner.end_col_offset = node.end_lineno, node.end_col_offset
+    return path, inner
 
 
 def _spreads(nodes: list[ast.expr]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -24,7 +24,7 @@ from kgate.source.uses import (
     uses_of,
 )
 
-VERSION = "4"
+VERSION = "7"
 """Part of every cache key: raise it whenever facts change for the same content."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -40,6 +40,8 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
     line: int
     column: int
     """Offset in its line, in UTF-8 bytes, as ``ast`` counts."""
+    character: int
+    """The same in characters."""
 
     def parse(self) -> ast.expr:
         """The expression, with the positions that it has in its file."""
@@ -172,7 +174,8 @@ class _Reader:
         lines = self.lines[first : last + 1]
         lines[-1] = lines[-1][: node.end_col_offset]
         lines[0] = lines[0][node.col_offset :]
-        return Segment(b"\n".join(lines).decode("utf-8", "surrogatepass"), node.lineno, node.col_offset)
+        before = self.lines[first][: node.col_offset].decode("utf-8", "surrogatepass")
+        return Segment(b"\n".join(lines).decode("utf-8", "surrogatepass"), node.lineno, node.col_offset, len(before))
 
     # Statements at module level
 
@@ -201,9 +204,11 @@ class _Reader:
             self.with_(node, condition, mark)
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.Match)):
             self.compound(node, condition, mark)
-        elif isinstance(node, ast.Pass) or is_bare_string(node):
-            pass
-        elif isinstance(node, ast.Expr) and self._extends_exports(node.value):
+        elif (
+            isinstance(node, ast.Pass)
+            or is_bare_string(node)
+            or (isinstance(node, ast.Expr) and self._extends_exports(node.value))
+        ):
             pass
         else:
             self.effect(node, condition, mark)
@@ -248,12 +253,15 @@ class _Reader:
                 return True
         return False
 
-    def bind(
-        self, node: ast.stmt, values: list[ast.expr], condition: Uses, mark: str, targets: list[ast.expr]
-    ) -> None:
+    def bind(self, node: ast.stmt, values: list[ast.expr], condition: Uses, mark: str, targets: list[ast.expr]) -> None:
         for name in sorted(bound_names(*targets)):
             self.define(
-                name, "bound", node, digest(mark, hash_of(*values)), merge(condition, uses_of(*values)), conditional=True
+                name,
+                "bound",
+                node,
+                digest(mark, hash_of(*values)),
+                merge(condition, uses_of(*values)),
+                conditional=True,
             )
 
     def effect(self, node: ast.stmt, condition: Uses, mark: str) -> None:
@@ -312,9 +320,7 @@ class _Reader:
             chain_of(function), isinstance(node, ast.Call), hash_of(node), uses_of(node), self.segment(node)
         )
 
-    def function(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef, prefix: str, condition: Uses, mark: str
-    ) -> None:
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, prefix: str, condition: Uses, mark: str) -> None:
         plain = any(chain_of(decorator) == "staticmethod" for decorator in node.decorator_list)
         self.define(
             prefix + node.name,
@@ -341,7 +347,9 @@ class _Reader:
             elif not isinstance(statement, ast.Pass) and not is_bare_string(statement):
                 others.append(statement)
                 for name in sorted(bound_names(statement)):
-                    self.define(inner + name, "bound", statement, hash_of(statement), uses_of(statement), conditional=True)
+                    self.define(
+                        inner + name, "bound", statement, hash_of(statement), uses_of(statement), conditional=True
+                    )
         header = [*node.bases, *(keyword.value for keyword in node.keywords), *others]
         content = digest(mark, *(keyword.arg or "**" for keyword in node.keywords), hash_of(*header))
         self.define(
@@ -417,7 +425,7 @@ class _Reader:
 
     # __all__
 
-    def _assigns_exports(self, node: ast.stmt, targets: list[ast.expr]) -> bool:
+    def _assigns_exports(self, node: ast.stmt, targets: Sequence[ast.expr]) -> bool:
         if not any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
             return False
         self._export(getattr(node, "value", None))

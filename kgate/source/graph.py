@@ -1,9 +1,9 @@
 """The graph of symbols: what each one says by itself, and what it refers to.
 
-Beside the symbols proper there are more kinds of node: ``path.py::*`` (everything in a file, where a name in it cannot be
-told), ``path.py::<module>`` (what importing a file does to things outside it: ``os.environ``, torch's flags),
-``path.py::<names>`` (names that a file gets from code that runs when it is imported), ``path.py::Class.<class>`` (a class
-without its members) and ``*`` (every Python file).
+Beside the symbols proper there are more kinds of node: ``path.py::*`` (everything in a file, where a name in it cannot
+be told), ``path.py::<module>`` (what importing a file does to things outside it: ``os.environ``, torch's flags),
+``path.py::<names>`` (names that a file gets from code that runs when it is imported), ``path.py::Class.<class>`` (a
+class without its members) and ``*`` (every Python file).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ MODULE, NAMES = "<module>", "<names>"
 _IMPORTING = (f"::{MODULE}", f"::{NAMES}")
 _QUIET_CALLEES = (
     "warnings.", "logging.", "builtins.", "sys.path", "torch.library.", "torch.fx.", "importlib.", "pkgutil.",
+    "transformers.",
 )  # fmt: skip
 """Calls that change nothing that a kernel's result or code depends on."""
 
@@ -162,10 +163,28 @@ class Graph:
                     if chain == "@param":
                         found.add(chain)
                     else:
-                        found.update(self.names.resolve(path, chain, definition.uses.imports, owner).symbols)
+                        changed = self.names.resolve(path, chain, definition.uses.imports, owner).symbols
+                        # an attribute that the class does not have is an instance's own state
+                        found.update(s for s in changed if not (chain.startswith("@.") and s == f"{path}::{owner}"))
+                for chain in definition.uses.commands:
+                    # a method that is called for its effect, on an object made at module level
+                    for target in self.names.resolve(path, chain, definition.uses.imports, owner).symbols:
+                        if "." in chain and _is_object(self.names, target):
+                            found.add(target)
                 for chain, _ in definition.uses.refs:
                     queue.extend(self.names.resolve(path, chain, definition.uses.imports, owner).symbols)
         return found
+
+
+def _is_object(names: Names, symbol: str) -> bool:
+    """Whether a symbol is bound to a value, is no function or class, and no logger either."""
+    path = symbol.partition("::")[0]
+    definitions = names.definitions(symbol)
+    if not definitions or any(definition.kind in ("function", "class") for definition in definitions):
+        return False
+    chains = [chain for definition in definitions for chain, _ in definition.uses.refs]
+    made_by = [name for chain in chains for name in names.resolve(path, chain).externals]
+    return not made_by or not all(name.startswith(_QUIET_CALLEES) for name in made_by)
 
 
 def _components(graph: Graph, start: str) -> list[list[str]]:
@@ -347,7 +366,8 @@ class _Maker:
     def _imports_act(self) -> None:
         if self.path in self.graph.effects.acting or self.path in self.graph.effects.unattached:
             self.edge(f"{self.path}::{MODULE}", 1, MODULE)
-        self._filled(self.path, 1)
+        if not self.name.startswith("__"):
+            self._filled(self.path, 1)
 
     def _filled(self, path: str, line: int) -> None:
         if path in self.graph.effects.filling:
@@ -422,8 +442,8 @@ class _Maker:
     def look(self, dynamics: Iterable[Dynamic], owner: str = "") -> None:
         for item in dynamics:
             place = f"{self.path}:{item.line}"
-            if item.kind in ("module", "code"):
-                what = "looks names up in its own module" if item.kind == "module" else "runs code from a string"
+            if item.kind in ("module", "fill", "code"):
+                what = "runs code from a string" if item.kind == "code" else "looks names up in its own module"
                 self.unresolved[f"{place} {what}; all of {self.path} counts"] = None
                 self.loosely(f"{self.path}::*", item.line, "globals()")
             elif item.kind == "attribute":
@@ -512,9 +532,9 @@ class _Effects:
                 for target, uses, owner in self._called(path, chains):
                     if self._acts(target, uses, owner):
                         outward.add(path)
-                    if any(item.kind in ("module", "code") for item in uses.dynamics):
+                    if any(item.kind in ("fill", "code") for item in uses.dynamics):
                         self.filling.setdefault(target, []).append((path, effect))
-                if any(item.kind in ("module", "code") for item in effect.uses.dynamics):
+                if any(item.kind in ("fill", "code") for item in effect.uses.dynamics):
                     self.filling.setdefault(path, []).append((path, effect))
         return outward
 
@@ -579,8 +599,7 @@ class _Effects:
         given = [symbol for chain in arguments for symbol in self._symbols(path, chain)]
         functions = self._symbols(path, callee) if callee else []
         for function in functions:
-            kinds = {definition.kind for definition in self.names.definitions(function)}
-            if kinds & {"constant", "bound", "augmented"} and owner and method not in MUTATORS:
+            if _is_object(self.names, function) and owner and method not in MUTATORS:
                 targets[function] = True  # a method of an object made at module level
             written = self.graph.written_by(function)
             targets.update(dict.fromkeys(written - {"@param"}, True))
@@ -606,9 +625,8 @@ class _Effects:
                     continue
                 owner = decorator.chain.rpartition(".")[0]
                 for symbol in self._symbols(path, decorator.chain):
-                    kinds = {item.kind for item in self.names.definitions(symbol)}
                     changed = set(self.graph.written_by(symbol) - {"@param"})
-                    if kinds & {"constant", "bound"} and owner:
+                    if _is_object(self.names, symbol) and owner:
                         changed.add(symbol)
                     for target in changed - {f"{path}::{definition.name}"}:
                         entry = (f"{path}::{definition.name}", definition.line)

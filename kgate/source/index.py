@@ -54,7 +54,10 @@ class Index:
             item.name
             for path in self.paths
             for item in self.names.table(path).facts.imports
-            if item.name and item.attribute == "kernel" and item.name != "kernel" and self._reader.is_kernel(path, item.name)
+            if item.name
+            and item.attribute == "kernel"
+            and item.name != "kernel"
+            and self._reader.is_kernel(path, item.name)
         }
         aliases |= {
             definition.name
@@ -196,9 +199,9 @@ def build_index(
     """Index a tree.
 
     ``roots``: projects inside the repository, as configured or as bare folders; the repository itself where empty.
-    ``cache_dir``: where facts are remembered by content; nowhere where None. ``exclude``: globs of files whose declarations
-    and device functions are not looked at (code that is reached in them still counts). ``jit_aliases``: further
-    decorators, by their last name, that make a device function.
+    ``cache_dir``: where facts are remembered by content; nowhere where None. ``exclude``: globs of files whose
+    declarations and device functions are not looked at (code that is reached in them still counts).
+    ``jit_aliases``: further decorators, by their last name, that make a device function.
     """
     full = tuple(Root(path=root) if isinstance(root, str) else root for root in roots) or (Root(),)
     return Index(FactsStore(snapshot, cache_dir), full, exclude, jit_aliases)

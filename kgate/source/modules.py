@@ -12,8 +12,8 @@ from kgate.source.config import Root
 class Modules:
     """The Python files of a tree by import name, over all roots.
 
-    An absolute name is looked up in the source folders of the importing file's own root, then in those of the other roots,
-    beside the importing file (as a script would find it), and last in every folder that holds a package.
+    An absolute name is looked up in the source folders of the importing file's own root, then in those of the other
+    roots, beside the importing file (as a script would find it), and last in every folder that holds a package.
     """
 
     def __init__(self, paths: Iterable[str], roots: Sequence[Root]) -> None:

@@ -87,9 +87,9 @@ class Names:
         """Symbols that a qualified name means in a file; empty where the file does not have it."""
         parts = qualname.split(".")
         found = Found()
-        if self.modules.child(path, parts[0]) is None and not self._binds(path, parts[0], set()):
-            if "__getattr__" not in self.table(path).definitions:
-                return []
+        known = self.modules.child(path, parts[0]) is not None or self._binds(path, parts[0], set())
+        if not known and "__getattr__" not in self.table(path).definitions:
+            return []
         self._member(path, self.modules.name_of(path), parts, found, set())
         return list(found.symbols) or list(found.externals)
 
@@ -237,9 +237,7 @@ class Names:
             return
         self._member(module, self._module_name(path, item), parts, found, seen)
 
-    def _member(
-        self, module: str, name: str, parts: list[str], found: Found, seen: set[tuple[str, str]]
-    ) -> None:
+    def _member(self, module: str, name: str, parts: list[str], found: Found, seen: set[tuple[str, str]]) -> None:
         """Follow attributes of a module of the tree."""
         while True:
             if not parts:

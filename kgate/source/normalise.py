@@ -21,7 +21,7 @@ def digest(*parts: str) -> str:
 
 
 def hash_of(*nodes: ast.AST) -> str:
-    """Hash of syntax trees without positions, comments, docstrings, and the outermost definition's name and decorators."""
+    """Hash of syntax trees: no positions, comments or docstrings, nor an outermost definition's name and decorators."""
     out: list[str] = []
     for node in nodes:
         if isinstance(node, _NAMED):

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 MUTATORS = frozenset(
-    "append extend insert update setdefault add pop popitem remove discard clear sort reverse appendleft".split()
-)
+    {
+        "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "reverse",
+        "setdefault", "sort", "update",
+    }
+)  # fmt: skip
 """Methods that change a container; their arguments stay as they are."""
 _NO_SIZES = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "num_buffers_warp_spec", "dim", "axis"})
 _SIZE_RANGE = range(2, 2**20 + 1)
@@ -58,11 +62,11 @@ class Dynamic(msgspec.Struct, frozen=True, array_like=True):
     """A lookup by a computed name."""
 
     kind: str
-    """``module`` (own globals), ``attribute`` (of ``what``), ``import`` (a module that is then used), ``run`` (a module that
-    is imported and not used) or ``code`` (eval, exec)."""
+    """``module`` (own globals), ``fill`` (own globals, which may be written), ``attribute`` (of ``what``), ``import``
+    (a module that is then used), ``run`` (a module that is imported and not used) or ``code`` (eval, exec)."""
     what: str
-    """Of an import: the module's name, ``*`` for parts that are computed, ``{name}`` and ``{package}`` for the module's own,
-    ``$parameter`` for what the function is given, ``=chain`` for a constant."""
+    """Of an import: the module's name, with ``*`` for parts that are computed, ``{name}`` and ``{package}`` for the
+    file's own, ``$parameter`` for what the function is given, ``=chain`` for a constant."""
     line: int
 
 
@@ -217,9 +221,9 @@ class _Binder:
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             self.globals.update(node.names)
         else:
-            if isinstance(node, ast.ExceptHandler) and node.name:
-                self.names.add(node.name)
-            elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
+            if (isinstance(node, ast.ExceptHandler) and node.name) or (
+                isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name
+            ):
                 self.names.add(node.name)
             elif isinstance(node, ast.MatchMapping) and node.rest:
                 self.names.add(node.rest)
@@ -257,6 +261,7 @@ class _Visitor:
         self.given: dict[str, list[Given]] = {}
         self.discarded: set[int] = set()
         self.commands: dict[str, None] = {}
+        self.reading: set[int] = set()
 
     def result(self) -> Uses:
         return Uses(
@@ -321,7 +326,7 @@ class _Visitor:
             for child in ast.iter_child_nodes(node):
                 self.visit(child)
 
-    def visit_all(self, nodes: list[ast.stmt] | list[ast.expr]) -> None:
+    def visit_all(self, nodes: Sequence[ast.AST]) -> None:
         for node in nodes:
             self.visit(node)
 
@@ -333,6 +338,8 @@ class _Visitor:
 
     def attribute(self, node: ast.Attribute) -> None:
         chain = chain_of(node)
+        if node.attr in ("get", "items", "keys", "values", "copy"):
+            self.reading.add(id(node.value))
         if not isinstance(node.ctx, ast.Load):
             self.write(node)
         if chain:
@@ -347,11 +354,13 @@ class _Visitor:
             self.write(node)
         self.launch(node, called=False)
         value, key = node.value, node.slice
+        if isinstance(node.ctx, ast.Load):
+            self.reading.add(id(value))
         literal = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
         if isinstance(value, ast.Call) and chain_of(value.func) in ("globals", "vars") and not value.args and literal:
             self.refs.setdefault(literal, node.lineno)
         elif chain_of(value) == "sys.modules":
-            self.module_by_name(key, node.lineno)
+            self.module_by_name(key, node)
         else:
             self.visit(value)
             self.visit(key)
@@ -365,6 +374,8 @@ class _Visitor:
             self.writes["@param"] = None
             return
         kept = self.outside(chain)
+        if kept.startswith("@") and root == "self" and isinstance(node, ast.Attribute):
+            return  # an instance's own state; what keeps the instance is changed where it is kept
         if kept:
             self.writes[kept] = None
             if isinstance(node, ast.Attribute) and "." in kept:
@@ -426,6 +437,8 @@ class _Visitor:
         args = node.args
         if chain in ("getattr", "setattr", "delattr", "hasattr", "vars") and args:
             what = chain_of(args[0])
+            if chain in ("getattr", "hasattr"):
+                self.reading.add(id(args[0]))
             literal = len(args) > 1 and isinstance(args[1], ast.Constant) and isinstance(args[1].value, str)
             if chain in ("setattr", "delattr") and root_of(args[0]):
                 self.write_chain(root_of(args[0]))
@@ -437,21 +450,25 @@ class _Visitor:
             if what and chain != "hasattr" and self.outside(what):
                 self.dynamics[Dynamic("attribute", self.outside(what), node.lineno)] = None
         elif chain in ("globals", "vars", "locals") and not args and (chain != "locals" or not self.scopes):
-            self.dynamics[Dynamic("module", "", node.lineno)] = None
+            kind = "module" if id(node) in self.reading else "fill"
+            self.dynamics[Dynamic(kind, "", node.lineno)] = None
         elif chain in ("eval", "exec"):
             self.dynamics[Dynamic("code", "", node.lineno)] = None
         elif chain == "sys.modules.get" and args:
-            self.module_by_name(args[0], node.lineno)
+            self.module_by_name(args[0], node)
         elif name in ("import_module", "__import__") or chain == "pkgutil.resolve_name":
             pattern = self.pattern(args[0]) if args else "*"
             kind = "run" if id(node) in self.discarded else "import"
             self.dynamics[Dynamic(kind, pattern, node.lineno)] = None
         return False
 
-    def module_by_name(self, key: ast.expr, line: int) -> None:
+    def module_by_name(self, key: ast.expr, node: ast.expr) -> None:
         """``sys.modules[key]``."""
-        own = isinstance(key, ast.Name) and key.id == "__name__"
-        self.dynamics[Dynamic("module", "", line) if own else Dynamic("import", self.pattern(key), line)] = None
+        if isinstance(key, ast.Name) and key.id == "__name__":
+            kind = "module" if id(node) in self.reading else "fill"
+            self.dynamics[Dynamic(kind, "", node.lineno)] = None
+        else:
+            self.dynamics[Dynamic("import", self.pattern(key), node.lineno)] = None
 
     def pattern(self, node: ast.expr, depth: int = 0) -> str:
         """The name of a module as far as it is known; see :class:`Dynamic`."""
@@ -500,6 +517,7 @@ class _Visitor:
     def compare(self, node: ast.Compare) -> None:
         for side in (node.left, *node.comparators):
             self._size(side)
+            self.reading.add(id(side))
             self.visit(side)
 
     def assign(self, node: ast.Assign | ast.AnnAssign) -> None:
@@ -664,7 +682,7 @@ def _assignments(body: list[ast.stmt], name: str) -> list[ast.expr | None]:
     return plain + [None] * (len(found) - 2 * len(plain))
 
 
-_HANDLERS: dict[type[ast.AST], Callable[[_Visitor, ast.AST], None]] = {  # type: ignore[assignment]
+_HANDLERS: dict[type[ast.AST], Callable[[_Visitor, Any], None]] = {
     ast.Name: _Visitor.name,
     ast.Attribute: _Visitor.attribute,
     ast.Subscript: _Visitor.subscript,

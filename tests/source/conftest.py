@@ -68,7 +68,9 @@ def index_of(files: dict[str, str | bytes], gitlinks: dict[str, str] | None = No
     return build_index(MemoryTree(files, gitlinks), **options)  # type: ignore[arg-type]
 
 
-def changed(files: dict[str, str | bytes], edits: dict[str, str | bytes | None | tuple[str, str]]) -> dict[str, str | bytes]:
+def changed(
+    files: dict[str, str | bytes], edits: dict[str, str | bytes | tuple[str, str] | None]
+) -> dict[str, str | bytes]:
     """The files after edits: new text, None (deleted), or (old, new) text inside the file."""
     result = dict(files)
     for path, edit in edits.items():
@@ -95,7 +97,9 @@ class Trees:
     changed = staticmethod(changed)
 
     @staticmethod
-    def selected(files: dict[str, str | bytes], edits: dict[str, object], **options: object) -> dict[str, tuple[str, ...]]:
+    def selected(
+        files: dict[str, str | bytes], edits: dict[str, object], **options: object
+    ) -> dict[str, tuple[str, ...]]:
         """Kernel to what moved, for an edit of a tree."""
         base, head = index_of(files, **options), index_of(changed(files, edits), **options)  # type: ignore[arg-type]
         assert base.declarations, base.findings

@@ -139,7 +139,13 @@ def test_a_reformatted_declaration_selects_nothing(trees, files):
 
 def test_a_new_workload_moves_the_dispatch_and_its_source_moves_nothing(trees, files):
     with_one = trees.changed(
-        files, {"ops/scale.py": ('envelope=Envelope', 'workloads=(Workload(N=8, T="float16", source="a"),), envelope=Envelope')}
+        files,
+        {
+            "ops/scale.py": (
+                "envelope=Envelope",
+                'workloads=(Workload(N=8, T="float16", source="a"),), envelope=Envelope',
+            )
+        },
     )
     (item,) = affected(trees.index(files), trees.index(with_one))
     assert item.moved == ("dispatch",)
@@ -178,7 +184,9 @@ def test_a_kernel_in_a_file_that_does_not_parse_is_not_removed(trees, files):
 
 
 def test_a_moved_kernel_is_followed_and_not_selected(trees, files):
-    moved = trees.changed(files, {"ops/shift.py": None, "ops/more/shift.py": files["ops/shift.py"].replace(".helpers", "ops.helpers")})
+    moved = trees.changed(
+        files, {"ops/shift.py": None, "ops/more/shift.py": files["ops/shift.py"].replace(".helpers", "ops.helpers")}
+    )
     moved["ops/more/__init__.py"] = ""
     base, head = trees.index(files), trees.index(moved)
     assert affected(base, head) == []

@@ -72,7 +72,9 @@ def test_a_later_star_import_may_shadow_a_name(selects):
 
 
 def test_both_sides_of_a_conditional_definition(selects):
-    preamble = "if torch.cuda.is_available():\n    def f(x):\n        return 1\nelse:\n    def f(x):\n        return 2\n"
+    preamble = (
+        "if torch.cuda.is_available():\n    def f(x):\n        return 1\nelse:\n    def f(x):\n        return 2\n"
+    )
     for edit in [("return 1", "return 3"), ("return 2", "return 3"), ("is_available", "is_initialized")]:
         assert selects(preamble, "return f(x)", {"k.py": edit}) == CODE
 
@@ -174,7 +176,9 @@ def test_decorators_of_helpers_and_of_the_launcher(trees, selects):
     extra = {"guards.py": "def guard(fn):\n    return fn\n"}
     assert selects(preamble, "return f(x)", {"guards.py": ("return fn", "return -fn")}, extra) == CODE
     files = {
-        "k.py": trees.HEADER + "from guards import guard\n" + trees.declared("k").replace("def k(x)", "@guard\ndef k(x)"),
+        "k.py": trees.HEADER
+        + "from guards import guard\n"
+        + trees.declared("k").replace("def k(x)", "@guard\ndef k(x)"),
         **extra,
     }
     assert trees.selected(files, {"guards.py": ("return fn", "return -fn")}) == {"k": CODE}
@@ -214,6 +218,15 @@ def test_a_decorator_that_registers_fills_its_table(selects):
         "@OPS.register\ndef f(x):\n    return 1\n"
     )
     assert selects(preamble, "return OPS.get('f')(x)", {"k.py": ("return 1", "return 2")}) == CODE
+    preamble = preamble.replace(
+        "@OPS.register\n", "def register(fn):\n    OPS.register(fn)\n    return fn\n@register\n"
+    )
+    assert selects(preamble, "return OPS.get('f')(x)", {"k.py": ("return 1", "return 2")}) == CODE
+    preamble = (
+        "class Registry:\n    table = {}\n    @classmethod\n    def register(cls, fn):\n        cls.table[fn.__name__] = fn\n"
+        "        return fn\n@Registry.register\ndef f(x):\n    return 1\n"
+    )
+    assert selects(preamble, "return Registry.table['f'](x)", {"k.py": ("return 1", "return 2")}) == CODE
 
 
 def test_an_attribute_set_on_a_function_of_another_module(selects):
@@ -270,7 +283,11 @@ def test_registering_several_kernels_at_once_does_not_tie_them_together(trees):
 
 def test_globals_and_eval_count_the_whole_module(trees, selects):
     preamble = "def f(x):\n    return 1\n"
-    for body in ["return globals()[str(x)](x)", "return eval(x)", "import sys\nreturn getattr(sys.modules[__name__], x)"]:
+    for body in [
+        "return globals()[str(x)](x)",
+        "return eval(x)",
+        "import sys\nreturn getattr(sys.modules[__name__], x)",
+    ]:
         assert selects(preamble, body, {"k.py": ("return 1", "return 2")}) == CODE, body
     files = {"k.py": trees.HEADER + preamble + trees.declared("k", "return globals()[str(x)](x)")}
     (note,) = trees.index(files).closure("k.py::k").unresolved
@@ -319,7 +336,10 @@ def test_a_helper_in_a_file_that_does_not_parse_selects(trees, selects):
 
 
 def test_a_name_that_vanished_from_a_module_of_the_tree_is_unresolved(trees):
-    files = {"dev.py": "def g(x):\n    return 1\n", "k.py": trees.HEADER + "from dev import f\n" + trees.declared("k", "return f(x)")}
+    files = {
+        "dev.py": "def g(x):\n    return 1\n",
+        "k.py": trees.HEADER + "from dev import f\n" + trees.declared("k", "return f(x)"),
+    }
     assert trees.index(files).closure("k.py::k").unresolved == ("dev.py has no 'f'; all of it counts",)
 
 

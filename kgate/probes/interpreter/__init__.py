@@ -72,6 +72,7 @@ def install(*, target: str = "cuda:sm_90") -> None:
             return
         raise RuntimeError(f"this process stands in for {_installed.target}; start another one for {target}")
     os.environ["TRITON_INTERPRET"] = "1"
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # blocks are small, and several workers share the cores
     os.environ.setdefault("GEMS_VENDOR", "amd" if target.startswith("hip:") else "nvidia")
     already = sys.modules.get("triton.language")
     if already is not None and type(already.sum).__name__ != "InterpretedFunction":

@@ -28,9 +28,21 @@ _WRAPPED = "kgate.wrapped"
 make = upstream.TensorHandle
 
 
+_NUMPY_DTYPES: dict[str, Any] = {}
+
+
 def numpy_dtype(ty: Any) -> Any:
     """Return the NumPy dtype of a Triton scalar, block or pointer type's bits."""
-    return upstream._get_np_dtype(ty)
+    scalar = ty.scalar
+    if scalar.is_ptr():
+        return _POINTER
+    found = _NUMPY_DTYPES.get(scalar.name)
+    if found is None:
+        found = _NUMPY_DTYPES[scalar.name] = upstream._get_np_dtype(scalar)
+    return found
+
+
+_POINTER = np.dtype(np.uint64)
 
 
 def decode(handle: Handle) -> Array:
@@ -181,7 +193,7 @@ class Builder(upstream.InterpreterBuilder):  # type: ignore[misc]
     def get_bf16(self, value: float) -> Handle:
         return make(floats.f32_to_bf16(np.array([value], dtype=np.float32)), tl.bfloat16)
 
-    def get_all_ones_value(self, type: Any) -> Handle:  # noqa: A002 - the caller's keyword
+    def get_all_ones_value(self, type: Any) -> Handle:
         dtype = numpy_dtype(type)
         value = np.True_ if dtype.kind == "b" else (np.iinfo(dtype).max if dtype.kind == "u" else -1)
         return make(np.full(1, value, dtype=dtype), type.scalar)
@@ -308,7 +320,7 @@ class Builder(upstream.InterpreterBuilder):  # type: ignore[misc]
     def create_select(self, cond: Handle, lhs: Handle, rhs: Handle) -> Handle:
         result = make(np.where(cond.data, lhs.data, rhs.data), lhs.dtype.scalar)
         if _WRAPPED in lhs.attr or _WRAPPED in rhs.attr:
-            nowhere = np.zeros((1,), dtype=np.bool_)
+            nowhere: Array = np.zeros((1,), dtype=np.bool_)
             left, line = lhs.attr.get(_WRAPPED, (nowhere, None))
             right, other = rhs.attr.get(_WRAPPED, (nowhere, None))
             result.attr[_WRAPPED] = (np.where(cond.data, left, right), line or other)
@@ -414,9 +426,7 @@ class Builder(upstream.InterpreterBuilder):  # type: ignore[misc]
         self._check_wrapped(ptrs, lanes)
         self.space.store(ptrs.data, value.data, lanes, self._element(ptrs)[0])
 
-    def create_tensor_pointer_load(
-        self, ptr: Any, boundary_check: Any, padding_option: Any, *policy: Any
-    ) -> Handle:
+    def create_tensor_pointer_load(self, ptr: Any, boundary_check: Any, padding_option: Any, *policy: Any) -> Handle:
         ptrs, mask = ptr.materialize_pointers(boundary_check)
         return self.create_masked_load(ptrs, mask, self._padding(ptrs, padding_option))
 
@@ -481,9 +491,7 @@ class Builder(upstream.InterpreterBuilder):  # type: ignore[misc]
         self.space.locked = True
         expected = np.broadcast_to(cmp.data, ptr.data.shape).reshape(-1)
         values = np.broadcast_to(val.data, ptr.data.shape).reshape(-1)
-        old = self.space.update(
-            ptr.data, None, dtype, element, lambda o, i: values[i] if o == expected[i] else o
-        )
+        old = self.space.update(ptr.data, None, dtype, element, lambda o, i: values[i] if o == expected[i] else o)
         return make(old, cmp.dtype.scalar)
 
     def create_atomic_load(self, ptr: Handle, mask: Any, sem: Any, scope: Any) -> Handle:

@@ -55,9 +55,9 @@ DEVICES = {
 
 _MARK = "_kgate_host"
 _TENSOR = torch.Tensor
-_IS_CUDA = _TENSOR.is_cuda.__get__  # type: ignore[attr-defined]
-_IS_CPU = _TENSOR.is_cpu.__get__  # type: ignore[attr-defined]
-_DEVICE = _TENSOR.device.__get__  # type: ignore[attr-defined]
+_IS_CUDA = _TENSOR.is_cuda.__get__
+_IS_CPU = _TENSOR.is_cpu.__get__
+_DEVICE = _TENSOR.device.__get__
 _EMPTY = {torch.empty, torch.empty_like, torch.empty_strided, torch.empty_permuted} | {
     _TENSOR.new_empty,
     _TENSOR.new_empty_strided,
@@ -84,7 +84,7 @@ HOOKS = Hooks()
 def is_device(value: Any) -> bool:
     """Tell whether a device argument names the stand-in device."""
     if isinstance(value, torch.device):
-        return value.type == "cuda"
+        return bool(value.type == "cuda")
     return isinstance(value, str) and value.split(":")[0] == "cuda"
 
 
@@ -93,7 +93,7 @@ def marked_host(tensor: Any) -> bool:
     return bool(getattr(tensor, _MARK, False))
 
 
-class DeviceMode(TorchFunctionMode):
+class DeviceMode(TorchFunctionMode):  # type: ignore[misc]
     """Makes CPU tensors pass for device tensors in everything Python can ask."""
 
     def __torch_function__(
@@ -106,6 +106,8 @@ class DeviceMode(TorchFunctionMode):
         device = kwargs.get("device")
         if device is not None and is_device(device):
             kwargs = {**kwargs, "device": "cpu"}
+        if kwargs.get("pin_memory"):
+            kwargs = {**kwargs, "pin_memory": False}
         if func is _TENSOR.to:
             return _to(args, kwargs)
         result = func(*args, **kwargs)
@@ -350,7 +352,7 @@ class Device:
             accelerator.set_device_index = accelerator.set_device_idx = lambda *a: None
             accelerator.synchronize = lambda *a: None
             accelerator.current_stream = lambda *a: _Stream()
-        torch.Generator = _generator(torch.Generator)  # type: ignore[misc]
+        torch.Generator = _generator(torch.Generator)
         _watch_autocast()
         _enter_mode_in_backward()
         enter_mode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,7 @@ def round_tf32(values: Array) -> Array:
     return np.where(special, bits, rounded).view(np.float32)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fp8_table(name: str) -> Array:
     import torch
 

@@ -134,6 +134,13 @@ def device_assert(condition: Any, message: Any) -> None:
         raise DeviceAssert(f"assert failed: {message}", device_line())
 
 
+def constant_value(value: Any) -> Any:
+    """``x.value`` in device code; constants are plain Python values here, and ``constexpr`` objects there."""
+    if isinstance(value, (bool, int, float, str, tl.dtype)) or value is None:
+        return value
+    return value.value
+
+
 def device_range(*args: Any, **options: Any) -> Any:
     """A loop over device integers: int32 tensors, or int64 where a bound is."""
     if "arg1" in options or "arg2" in options:
@@ -184,6 +191,7 @@ HELPERS: dict[str, Any] = {
     "not": logical_not,
     "bool": logical,
     "assert": device_assert,
+    "value": constant_value,
     "range": device_range,
     "min": _extreme("min"),
     "max": _extreme("max"),
@@ -298,9 +306,7 @@ def _run_in_space(self: Any, values: dict[str, Any], options: dict[str, Any], sh
         raise KernelError(f"{worst.kind}: {worst.message}", worst.device_line, self.fn.__name__)
 
 
-def _launch(
-    self: Any, code: Callable[..., Any], space: Space, values: dict[str, Any], options: Any, grid: Any
-) -> None:
+def _launch(self: Any, code: Callable[..., Any], space: Space, values: dict[str, Any], options: Any, grid: Any) -> None:
     builder, constants = STATE.builder, _constants(self)
     name = self.fn.__name__
     kept = {key: value for key, value in values.items() if key in constants}
@@ -404,6 +410,8 @@ def _convert(value: Any, name: str, space: Space, kernel: str) -> Any:
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if isinstance(value, TensorDescriptor):
         return _descriptor(value, name, space, kernel)
+    if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
+        return _foreign_pointer(value, name, space, kernel)
     return value
 
 
@@ -429,6 +437,19 @@ def _pointer(tensor: Any, element: Any, name: str, space: Space, kernel: str) ->
     ty = tl.pointer_type(element)
     address = space.address(tensor, name)
     return tl.tensor(make(np.array([address], dtype=np.uint64), ty), ty)
+
+
+def _foreign_pointer(value: Any, name: str, space: Space, kernel: str) -> Any:
+    """Take an object that passes for a tensor; the tensor that owns its memory is looked for in its attributes."""
+    address = int(value.data_ptr())
+    for owner in vars(value).values():
+        if isinstance(owner, torch.Tensor):
+            region = space.region_of(owner, name)
+            if 0 <= address - region.real <= region.nbytes:
+                ty = tl.pointer_type(_DTYPES[value.dtype])
+                data = np.array([region.base + address - region.real], dtype=np.uint64)
+                return tl.tensor(make(data, ty), ty)
+    raise Unsupported(f"{kernel}: argument {name} is a {type(value).__name__}, whose memory is unknown", kernel=kernel)
 
 
 def _descriptor(value: Any, name: str, space: Space, kernel: str) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -187,7 +187,14 @@ _ARITHMETIC: dict[str, Function] = {
     "sqrt": np.sqrt, "rsqrt": lambda a: 1.0 / np.sqrt(a), "ma": lambda a, b, c: a * b + c,
 }  # fmt: skip
 _TO_INT = {"rn": np.rint, "rz": np.trunc, "rd": np.floor, "ru": np.ceil}
-_SHORT = {"int": np.int32, "uint": np.uint32, "ll": np.int64, "ull": np.uint64, "float": np.float32, "double": np.float64}
+_SHORT = {
+    "int": np.int32,
+    "uint": np.uint32,
+    "ll": np.int64,
+    "ull": np.uint64,
+    "float": np.float32,
+    "double": np.float64,
+}
 
 
 def _directed(function: Function, mode: str) -> Function:
@@ -233,7 +240,7 @@ def _conversion(name: str) -> Function | None:
     return convert
 
 
-@lru_cache(maxsize=None)
+@cache
 def find(symbol: str) -> Function | None:
     """Return the implementation of a device library symbol (``__nv_tanhf``, ``__ocml_tanh_f32``), or None."""
     name = re.sub(r"^__(nv|ocml|ocml_native)_", "", symbol)

@@ -31,6 +31,8 @@ _ALIGNMENT_MASK = 0xFFF
 _MOST_REGIONS = 0x7FFF
 _TRACKING_LIMIT = 1 << 30
 """Storages larger than this (bytes) are bounds-checked, but writes to them are not tracked."""
+_RESTRICTION_LIMIT = 1 << 28
+"""For views of larger storages (bytes), the whole storage may be touched."""
 _POISON_LIMIT = 1 << 28
 """Larger uninitialised storages (bytes) are not filled, so that lazily allocated pages stay untouched."""
 
@@ -64,6 +66,7 @@ class Region:
         self.first = first
         self.itemsize = itemsize
         self.named = False
+        self.own: Array | None = None
         self.written: Array | None = None
         self.version: Callable[[], int] | None = None
         self._seen_version = 0
@@ -71,6 +74,10 @@ class Region:
         self._owners: dict[int, Array] = {}
         buffer = (ctypes.c_char * self.nbytes).from_address(self.real) if self.nbytes else bytearray()
         self.bytes: Array = np.frombuffer(buffer, dtype=np.uint8)
+
+    def moved(self) -> bool:
+        """Tell whether the storage was resized since, and lies elsewhere now."""
+        return bool(self.storage.data_ptr() != self.real or self.storage.nbytes() != self.nbytes)
 
     def view(self, dtype: Any) -> Array:
         """Return the storage as a flat array of a dtype (a tail that does not fill an element is left out)."""
@@ -98,6 +105,25 @@ class Region:
         """Forget about unwritten bytes once a torch operator has written to the storage."""
         if self.written is not None and self.version is not None and self.version() != self._seen_version:
             self.written = None
+
+    def restrict(self, tensor: Any) -> None:
+        """Allow only the elements of a view (and of the views that were given before) to be touched."""
+        if self.nbytes > _RESTRICTION_LIMIT or (self.named and self.own is None):
+            return
+        own = np.zeros(self.nbytes, dtype=np.bool_) if self.own is None else self.own
+        if tensor.numel() * tensor.element_size() <= _RESTRICTION_LIMIT:
+            offsets = _elements(tensor) if tensor.numel() else np.zeros(0, dtype=np.int64)
+            for step in range(tensor.element_size()):
+                own[offsets + step] = True
+            self.own = None if own.all() else own
+
+    def allows(self, offsets: Array, itemsize: int) -> Array:
+        """Tell which accesses of so many bytes lie inside the storage, and on elements that may be touched."""
+        good = (offsets >= 0) & (offsets <= self.nbytes - itemsize)
+        if self.own is not None:
+            inside = np.where(good, offsets, 0)
+            good &= self.own[inside] & self.own[inside + itemsize - 1]
+        return good
 
     def element(self, offset: int) -> int:
         """Turn a byte offset in the storage into an element index of the tensor that was passed."""
@@ -127,7 +153,7 @@ class Space:
         storage = tensor.untyped_storage()
         key = storage._cdata
         region = self._regions.get(key)
-        if region is None:
+        if region is None or region.moved():
             if len(self._numbered) > _MOST_REGIONS:
                 raise MemoryError(f"more than {_MOST_REGIONS} storages in one run under the interpreter")
             itemsize = tensor.element_size()
@@ -141,6 +167,7 @@ class Space:
     def name(self, tensor: Any, name: str) -> None:
         """Give the storage of a tensor the name that the launcher knows it by."""
         region = self.region_of(tensor, name)
+        region.restrict(tensor)
         if region.named and name not in region.name.split("/"):
             region.name = f"{region.name}/{name}"
         elif not region.named:
@@ -162,7 +189,7 @@ class Space:
             return
         region.track(lambda: int(tensor._version))
         if not whole and region.written is not None:
-            mask = _elements(tensor, region)
+            mask = _elements(tensor)
             region.written[:] = True
             region.written[mask] = False
 
@@ -175,7 +202,7 @@ class Space:
     def address(self, tensor: Any, name: str) -> int:
         """Return the address of a tensor's first element, as kernels see it."""
         region = self.region_of(tensor, name)
-        return region.base + tensor.storage_offset() * int(tensor.element_size())
+        return int(region.base + tensor.storage_offset() * tensor.element_size())
 
     # launches
 
@@ -195,9 +222,7 @@ class Space:
         self.epoch += programs
         if not self.locked:
             for name, message, line, index, count in self._conflicts:
-                self.log.add(
-                    STORE_CONFLICT, message, device_line=line, argument=name, index=index, count=count
-                )
+                self.log.add(STORE_CONFLICT, message, device_line=line, argument=name, index=index, count=count)
         self._conflicts.clear()
 
     # access
@@ -338,11 +363,11 @@ class Space:
             return None
         if itemsize > 1 and (inside % itemsize).any():
             return None
+        if region.own is not None and not region.allows(inside, itemsize).all():
+            return None
         return region, offsets
 
-    def _resolve(
-        self, flat: Array, lanes: Array, itemsize: int, verb: str
-    ) -> list[tuple[Region, Array, Array]]:
+    def _resolve(self, flat: Array, lanes: Array, itemsize: int, verb: str) -> list[tuple[Region, Array, Array]]:
         """Sort lanes by region: (region, lanes, byte offsets); lanes out of bounds are recorded and left out."""
         numbers = (flat[lanes] >> _SHIFT).astype(np.int64)
         found: list[tuple[Region, Array, Array]] = []
@@ -356,7 +381,7 @@ class Space:
                 self._wild(flat, where, verb)
                 continue
             offsets = (flat[where] - np.uint64(region.base)).view(np.int64)
-            good = (offsets >= 0) & (offsets <= region.nbytes - itemsize)
+            good = region.allows(offsets, itemsize)
             if not good.all():
                 self._outside(region, offsets[~good], itemsize, verb)
                 where, offsets = where[good], offsets[good]
@@ -364,9 +389,7 @@ class Space:
                 found.append((region, where, offsets))
         return found
 
-    def _resolve_real(
-        self, flat: Array, where: Array, itemsize: int, verb: str
-    ) -> list[tuple[Region, Array, Array]]:
+    def _resolve_real(self, flat: Array, where: Array, itemsize: int, verb: str) -> list[tuple[Region, Array, Array]]:
         """Sort lanes with machine addresses (pointers that travelled as integers) by the region they lie in."""
         found: list[tuple[Region, Array, Array]] = []
         left = where
@@ -388,8 +411,13 @@ class Space:
         self.log.add(OUT_OF_BOUNDS, message, device_line=self.line(), count=int(where.size))
 
     def _outside(self, region: Region, offsets: Array, itemsize: int, verb: str) -> None:
-        offset = int(offsets[np.argmin(offsets)] if int(offsets.min()) < 0 else offsets.min())
-        beyond = f"{-offset} bytes before its start" if offset < 0 else f"byte {offset} of {region.nbytes}"
+        offset = int(offsets.min())
+        if offset < 0:
+            beyond = f"{-offset} bytes before its storage"
+        elif offset <= region.nbytes - itemsize:
+            beyond = "inside its storage, but no element of the view that was passed"
+        else:
+            beyond = f"byte {offset} of {region.nbytes}"
         index = region.element(offset)
         self.log.add(
             OUT_OF_BOUNDS,
@@ -454,7 +482,7 @@ class Space:
         region.initialised_by_torch()
         if region.written is None or not tensor.numel():
             return
-        missing = ~region.written[_elements(tensor, region)]
+        missing = ~region.written[_elements(tensor)]
         if missing.any():
             index = int(np.argmax(missing))
             name = path or region.name or "the output"
@@ -478,7 +506,7 @@ def fill(tensor: Any, region: Region) -> None:
 
 def _fill_elements(tensor: Any, region: Region) -> None:
     dtype, value = numpy_poison(tensor)
-    region.view(dtype)[_elements(tensor, region) // dtype.itemsize] = value
+    region.view(dtype)[_elements(tensor) // dtype.itemsize] = value
 
 
 def numpy_poison(tensor: Any) -> tuple[Any, Any]:
@@ -510,7 +538,7 @@ def numpy_poison(tensor: Any) -> tuple[Any, Any]:
     return dtype, poison_value(dtype)
 
 
-def _elements(tensor: Any, region: Region) -> Array:
+def _elements(tensor: Any) -> Array:
     """Return the byte offset in the storage of every element of a tensor, in order."""
     itemsize = tensor.element_size()
     offsets = np.full((1,) * max(1, tensor.dim()), tensor.storage_offset() * itemsize, dtype=np.int64)

@@ -23,17 +23,17 @@ def install(tl: Any) -> None:
     """Replace ``tl.reduce``, ``tl.associative_scan`` and ``tl.map_elementwise``."""
     simple = _Simple(tl)
 
-    def reduce(
-        input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **ignored: Any  # noqa: A002
-    ) -> Any:
-        return _per_input(tl, input, lambda blocks: _reduce(tl, simple, blocks, _plain(tl, axis), combine_fn,
-                                                            bool(_plain(tl, keep_dims))))
+    def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **ignored: Any) -> Any:
+        return _per_input(
+            tl,
+            input,
+            lambda blocks: _reduce(tl, simple, blocks, _plain(tl, axis), combine_fn, bool(_plain(tl, keep_dims))),
+        )
 
-    def associative_scan(
-        input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **ignored: Any  # noqa: A002
-    ) -> Any:
-        return _per_input(tl, input, lambda blocks: _scan(tl, simple, blocks, _plain(tl, axis), combine_fn,
-                                                          bool(_plain(tl, reverse))))
+    def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **ignored: Any) -> Any:
+        return _per_input(
+            tl, input, lambda blocks: _scan(tl, simple, blocks, _plain(tl, axis), combine_fn, bool(_plain(tl, reverse)))
+        )
 
     def map_elementwise(scalar_fn: Any, *args: Any, pack: int = 1, **ignored: Any) -> Any:
         return _map(tl, scalar_fn, args, int(_plain(tl, pack)))

@@ -7,12 +7,11 @@ literals are Python numbers without ``.to``, and a condition on a whole block is
 from __future__ import annotations
 
 import ast
-import builtins
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, cast
 
 DEVICE_CODES: set[CodeType] = set()
 """Code objects of all rewritten device functions, by which device lines are found on the stack."""
@@ -52,10 +51,14 @@ class _Rewriter(ast.NodeTransformer):
         if len(node.ops) == 1:
             return node
         terms = [node.left, *node.comparators]
-        pairs = [
-            ast.copy_location(ast.Compare(terms[i], [op], [terms[i + 1]]), node) for i, op in enumerate(node.ops)
-        ]
+        pairs = [ast.copy_location(ast.Compare(terms[i], [op], [terms[i + 1]]), node) for i, op in enumerate(node.ops)]
         return self._call("__kg_bool", [ast.Constant("and"), *map(self._lazy, pairs)], node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if node.attr == "value" and isinstance(node.ctx, ast.Load):
+            return self._call("__kg_value", [node.value], node)
+        return node
 
     def visit_If(self, node: ast.If) -> ast.AST:
         return self._test(node)
@@ -74,7 +77,7 @@ class _Rewriter(ast.NodeTransformer):
     def _test(self, node: Any) -> ast.AST:
         self.generic_visit(node)
         node.test = self._call("__kg_truth", [node.test], node.test)
-        return ast.copy_location(node, node)
+        return cast(ast.AST, node)
 
     def _tensor(self, value: ast.expr) -> ast.expr:
         return self._call("__kg_tensor", [value], value)
@@ -84,18 +87,18 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Lambda(empty, value), value)
 
     def _call(self, name: str, args: list[ast.expr], at: ast.AST) -> ast.Call:
-        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), args, []), at)  # type: ignore[attr-defined]
+        return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), args, []), at)
 
 
 def rewrite(fn: Callable[..., Any], helpers: dict[str, Any]) -> Callable[..., Any]:
     """Return a function that does what ``fn`` means on the device.
 
-    ``helpers`` maps ``tensor``, ``truth``, ``not``, ``bool``, ``assert``, ``range``, ``min``, ``max`` and ``print`` to
-    their implementations. File names and line numbers are kept. Raises OSError where the source is not available.
+    ``helpers`` maps ``tensor``, ``truth``, ``not``, ``bool``, ``assert``, ``value``, ``range``, ``min``, ``max`` and
+    ``print`` to their implementations. File names and lines are kept. Raises OSError where there is no source.
     """
     assert isinstance(fn, FunctionType)
     definition = _definition(fn)
-    injected = {f"__kg_{key}": helpers[key] for key in ("tensor", "truth", "not", "bool", "assert")}
+    injected = {f"__kg_{key}": helpers[key] for key in ("tensor", "truth", "not", "bool", "assert", "value")}
     free = _closure(fn)
     for name in _SHADOWED:
         if name not in fn.__globals__ and name not in free:
@@ -109,15 +112,14 @@ def rewrite(fn: Callable[..., Any], helpers: dict[str, Any]) -> Callable[..., An
         body=[definition, ast.Return(ast.Name(definition.name, ast.Load()))],
         decorator_list=[],
     )
-    if hasattr(maker, "type_params"):
-        maker.type_params = []
+    if "type_params" in ast.FunctionDef._fields:
+        setattr(maker, "type_params", [])  # noqa: B010 - the field is new in Python 3.12
     module = ast.fix_missing_locations(ast.Module([maker], type_ignores=[]))
     code = compile(module, fn.__code__.co_filename, "exec", dont_inherit=True)
     namespace: dict[str, Any] = {}
-    exec(code, fn.__globals__, namespace)  # noqa: S102 - the user's own device function, rewritten
+    exec(code, fn.__globals__, namespace)
     made: FunctionType = namespace["__kg_make"](**injected)
     made.__defaults__, made.__kwdefaults__ = fn.__defaults__, fn.__kwdefaults__
-    made.__annotations__ = dict(fn.__annotations__)
     made.__qualname__ = fn.__qualname__
     DEVICE_CODES.update(_codes(made.__code__))
     return made
@@ -155,8 +157,3 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _codes(constant)
-
-
-def python_min_max(name: str) -> Callable[..., Any]:
-    """Return Python's own ``min`` or ``max``."""
-    return getattr(builtins, name)  # type: ignore[no-any-return]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from kgate.contract.layouts import LAYOUTS as PROMISES
 from kgate.contract.vocabulary import ABSOLUTE, ListOf, Numerics, Tensor
 from kgate.probes import interpreter
 from kgate.probes.accuracy import ELEMENT_BOUND, GRADIENT_BOUND, Budget, Judgement, judge, structure
-from kgate.probes.worker import draw, endings
+from kgate.probes.worker import draw, endings, variants
 from kgate.probes.worker.calling import Call, WrongOutputs, named_outputs
 from kgate.probes.worker.inputs import LAZY_BYTES, make_inputs
 from kgate.probes.worker.oracle import widen, widened
@@ -198,7 +199,7 @@ class _Trial:
         backward = bool(_differentiable(self.kernel, self.inputs)) and FAR not in self.case.layouts.values()
         for name in _differentiable(self.kernel, self.inputs) if backward else ():
             self.inputs[name].requires_grad_()
-        with interpreter.run(self.inputs, overflow=FAR in self.case.layouts.values()) as log, launcher_only():
+        with self._watched() as log:
             with torch.set_grad_enabled(backward):
                 returned = Call.of(self.kernel, self.inputs).on(self.kernel.launcher)
             got = dict(flat(outputs_of(self.kernel.envelope, returned, self.inputs)))
@@ -213,6 +214,17 @@ class _Trial:
             return problem
         want = Expected.of(self.kernel, self.case, before, upstream)
         return self._outputs(got, want) or self._judge_gradients(gradients, want) or self._result("ok", "")
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[Any]:
+        """The interpreter's watch, every call going to its launcher, in the configuration and order of the case."""
+        chosen = variants.configurations(self.kernel, self.case)
+        if chosen:
+            self.details["configurations"] = variants.described(self.kernel, chosen)
+        overflow = FAR in self.case.layouts.values()
+        watch = interpreter.run(self.inputs, overflow=overflow, permute=variants.permuted(self.case))
+        with interpreter.use_config(chosen), watch as log, launcher_only():
+            yield log
 
     def _result(self, status: str, message: str, **details: Any) -> Answer:
         return {"status": status, "message": message, "figures": self.figures, "details": {**self.details, **details}}

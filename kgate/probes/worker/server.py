@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import sys
@@ -44,20 +45,25 @@ def serve(settings: dict[str, Any], commands: int, answers: int) -> None:
 
 
 def _preload(settings: dict[str, Any]) -> dict[str, str]:
-    import importlib.metadata
-
     import numpy
     import torch
 
     torch.set_num_threads(1)  # before the first fork: threads do not survive one
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        triton = importlib.metadata.version("triton")
-        return {
-            "python": ".".join(map(str, sys.version_info[:3])),
-            "torch": str(torch.__version__),
-            "numpy": str(numpy.__version__),
-            "triton": triton,
-        }
+    return {
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "torch": str(torch.__version__),
+        "numpy": str(numpy.__version__),
+        "triton": _triton_version(),
+    }
+
+
+def _triton_version() -> str:
+    """Version of the installed Triton, which must not be imported yet; raises ``ModuleNotFoundError`` without one."""
+    import importlib.metadata
+
+    for distribution in ("triton", "pytorch-triton", "pytorch-triton-rocm", "pytorch-triton-xpu"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return importlib.metadata.version(distribution)
     raise ModuleNotFoundError("No module named 'triton'", name="triton")
 
 
@@ -116,6 +122,15 @@ def install(mode: str) -> None:
         codegen.install(target)
     else:
         raise ValueError(f"unknown mode {mode!r}")
+    _load_probe(kind)
+
+
+def _load_probe(kind: str) -> None:
+    """Import the probe once, so that no fork has to."""
+    import importlib
+
+    for name in ("running", "judging" if kind == "interpret" else "compiling"):
+        importlib.import_module(f"kgate.probes.worker.{name}")
 
 
 def _module(settings: dict[str, Any], module: str, channel: int) -> None:
@@ -123,6 +138,8 @@ def _module(settings: dict[str, Any], module: str, channel: int) -> None:
     from kgate.probes.worker import loading
 
     loaded = loading.load(module, settings["tree"], settings["elsewhere"])
+    gc.collect()
+    gc.freeze()  # what is shared with the forks stays shared
     send(channel, READY)
     _Runner(channel, loaded, settings["tree"]).run()
 

@@ -16,14 +16,14 @@ ROOT = SCRIPT.parents[3]
 
 COMMON = (
     "at_import", "add", "add_unaligned", "add_huge", "row_sum",
-    "row_sum_in_loop", "matmul_2_stages", "matmul_5_stages", "tuned_matmul", "edits",
+    "row_sum_in_loop", "matmul_2_stages", "matmul_5_stages", "edits",
     "cross_checked", "toolchain",
 )  # fmt: skip
 SM_80_ONLY = (
     "add_odd_length", "add_one", "add_twice", "add_both_sizes", "add_after_reading",
     "add_contiguous", "add_on_current_device", "add_custom", "add_custom_by_name", "add_persistent",
     "add_in_rows", "add_with_block_of_1000", "launches_nothing", "launcher_raises", "sine",
-    "softmax", "softmax_4_warps", "matmul", "matmul_tf32", "matmul_ieee", "tuned_matmul_twice", "forked", "addresses",
+    "softmax", "softmax_4_warps", "matmul", "matmul_tf32", "matmul_ieee", "tuned_matmul", "tuned_matmul_twice", "forked", "addresses",
 )  # fmt: skip
 
 

@@ -22,9 +22,18 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def pytest_collect_file(file_path: Path, parent: Any) -> Any:
     """Take over the files that must run in a process of their own."""
-    if file_path.suffix == ".py" and file_path.name.startswith("inside_"):
+    if _inside(file_path) and not parent.session.isinitpath(file_path):
         return InsideFile.from_parent(parent, path=file_path)
     return None
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> Any:
+    """Take them over as well where one is named on the command line, which pytest would import otherwise."""
+    return InsideFile.from_parent(parent, path=module_path) if _inside(module_path) else None
+
+
+def _inside(path: Path) -> bool:
+    return path.suffix == ".py" and path.name.startswith("inside_")
 
 
 class InsideFile(pytest.File):

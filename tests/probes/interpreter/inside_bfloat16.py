@@ -348,7 +348,8 @@ def test_div():
 
 def test_rem():
     def want(x, y):
-        exact = [math.fmod(a, b) if b and not math.isinf(a) else math.nan for a, b in zip(x.tolist(), y.tolist())]
+        both = x.tolist(), y.tolist()
+        exact = [math.fmod(a, b) if b and not math.isinf(a) else math.nan for a, b in zip(*both, strict=True)]
         return torch.tensor(exact).to(torch.bfloat16)
 
     binary("rem", want)
@@ -438,7 +439,8 @@ def test_cumsum():
         y = torch.empty_like(x, dtype=torch.float32)
         scan_kernel[(1,)](x, y, 256)
     assert log.violations == []
-    assert torch.allclose(y.double(), x.double().cumsum(0), atol=1e-5)
+    scale = x.double().abs().cumsum(0)  # Triton 3.9 adds up in bfloat16, earlier versions in float32
+    assert bool(((y.double() - x.double().cumsum(0)).abs() <= 9 * 2**-9 * scale).all())
 
 
 def test_dot():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -144,12 +145,10 @@ def test_what_cannot_be_honoured_is_said():
     with run({"x": x}) as log, torch.autocast("cuda", dtype=torch.bfloat16):
         x @ x
     assert any("autocast" in note for note in log.notes)
-    try:
+    with pytest.raises(Unsupported) as caught:
         torch.cuda.CUDAGraph()
-    except Unsupported as error:
-        assert "CUDA graph" in str(error)
-    else:
-        raise AssertionError("no Unsupported")
+    error = caught.value
+    assert "CUDA graph" in str(error)
 
 
 def test_printing_a_tensor_works():
@@ -166,22 +165,15 @@ def test_products_with_a_wider_result():
 
 def test_a_second_install_for_another_target_is_refused():
     install(target="cuda:sm_90")
-    try:
+    with pytest.raises(RuntimeError) as caught:
         install(target="cuda:sm_80")
-    except RuntimeError as error:
-        assert "sm_90" in str(error)
-    else:
-        raise AssertionError("no RuntimeError")
+    assert "sm_90" in str(caught.value)
 
 
 def test_runs_do_not_nest():
-    try:
-        with run(), run():
-            pass
-    except RuntimeError as error:
-        assert "active" in str(error)
-    else:
-        raise AssertionError("no RuntimeError")
+    with pytest.raises(RuntimeError) as caught, run(), run():
+        pass
+    assert "active" in str(caught.value)
     with run():
         pass
 

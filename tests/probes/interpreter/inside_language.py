@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -204,7 +205,7 @@ def reductions_kernel(x, y, N: tl.constexpr):
     a = tl.load(x + i)
     tl.store(y, tl.max(a, axis=0))
     tl.store(y + 1, tl.sum(a, axis=-1))
-    value, index = tl.max(a, axis=0, return_indices=True)
+    _value, index = tl.max(a, axis=0, return_indices=True)
     tl.store(y + 2, index.to(tl.float32))
     tl.store(y + 3, tl.sum(tl.sum(tl.reshape(a, (2, N // 2)), axis=0, keep_dims=True)))
     tl.store(y + 4, tl.argmin(a, axis=0).to(tl.float32))
@@ -319,15 +320,12 @@ def test_conditions_on_scalars_branch():
 
 def test_a_condition_on_a_block_is_an_error_with_its_line():
     x = torch.ones(4)
-    try:
-        with run({"x": x}):
-            block_condition_kernel[(1,)](x, x, BLOCK=4)
-    except KernelError as error:
-        assert "tl.where" in str(error)
-        assert error.device_line is not None
-        assert error.device_line[0] == __file__
-    else:
-        raise AssertionError("no KernelError")
+    with pytest.raises(KernelError) as caught, run({"x": x}):
+        block_condition_kernel[(1,)](x, x, BLOCK=4)
+    error = caught.value
+    assert "tl.where" in str(error)
+    assert error.device_line is not None
+    assert error.device_line[0] == __file__
 
 
 def test_loop_indices_are_device_integers():
@@ -443,13 +441,9 @@ def test_an_autotuned_kernel_runs_its_first_configuration_and_any_other():
 
 def test_a_configuration_that_does_not_exist_is_an_error():
     x = torch.randn(64)
-    try:
-        with run({"x": x}), use_config(3):
-            tuned_kernel[(1,)](x, x, 64)
-    except IndexError as error:
-        assert "tuned_kernel" in str(error)
-    else:
-        raise AssertionError("no IndexError")
+    with pytest.raises(IndexError) as caught, run({"x": x}), use_config(3):
+        tuned_kernel[(1,)](x, x, 64)
+    assert "tuned_kernel" in str(caught.value)
 
 
 def tf32(x: torch.Tensor) -> torch.Tensor:
@@ -550,15 +544,12 @@ def test_split_join_reshape_and_trans():
 
 def test_inline_assembly_is_unsupported_and_says_where():
     x = torch.ones(1)
-    try:
-        with run({"x": x}):
-            asm_kernel[(1,)](x)
-    except Unsupported as error:
-        assert "inline assembly" in str(error)
-        assert error.device_line is not None
-        assert error.device_line[0] == __file__
-    else:
-        raise AssertionError("no Unsupported")
+    with pytest.raises(Unsupported) as caught, run({"x": x}):
+        asm_kernel[(1,)](x)
+    error = caught.value
+    assert "inline assembly" in str(error)
+    assert error.device_line is not None
+    assert error.device_line[0] == __file__
 
 
 def test_integer_division_rounds_towards_zero():
@@ -616,15 +607,35 @@ def test_host_descriptors():
     assert torch.equal(y, x + 1)
 
 
+def test_a_launch_returns_what_passes_for_a_compiled_kernel():
+    x = torch.ones(8)
+    with run({"x": x}) as log:
+        warmed = float_argument_kernel.warmup(x, x, 1.0, 8, BLOCK=8, grid=(1,))
+        assert log.launches == []
+        assert warmed.n_regs > 0
+        assert any("assumed" in note for note in log.notes)
+        kernel = float_argument_kernel[(1,)](x, x, 1.0, 8, BLOCK=8, num_warps=8)
+        assert kernel.metadata.num_warps == 8
+        kernel[(1,)](x, x, 2.0, 8)
+    assert [launch.options for launch in log.launches] == [{"num_warps": 8}] * 2
+    assert torch.equal(x, torch.full((8,), 4.0))
+
+
+def test_a_jit_function_has_the_attributes_that_launchers_read():
+    assert isinstance(float_argument_kernel, triton.runtime.JITFunction)
+    assert float_argument_kernel.arg_names == ["x", "y", "eps", "n", "BLOCK"]
+    assert [p.name for p in float_argument_kernel.params if p.is_constexpr] == ["BLOCK"]
+    assert float_argument_kernel.cache_key != helper_kernel.cache_key
+    with pytest.raises(RuntimeError, match="outside of the scope"):
+        helper(1, 2)
+
+
 def test_a_failing_kernel_names_its_line():
     x = torch.ones(1)
-    try:
-        with run({"x": x}):
-            failing_kernel[(1,)](x)
-    except KernelError as error:
-        with open(__file__, encoding="utf-8") as handle:
-            line = next(n for n, text in enumerate(handle, 1) if "# fails here" in text)
-        assert error.device_line == (__file__, line)
-        assert error.kernel == "failing_kernel"
-    else:
-        raise AssertionError("no KernelError")
+    with pytest.raises(KernelError) as caught, run({"x": x}):
+        failing_kernel[(1,)](x)
+    error = caught.value
+    with open(__file__, encoding="utf-8") as handle:
+        line = next(n for n, text in enumerate(handle, 1) if "# fails here" in text)
+    assert error.device_line == (__file__, line)
+    assert error.kernel == "failing_kernel"

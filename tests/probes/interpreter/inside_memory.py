@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -51,6 +52,13 @@ def row_sum_kernel(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def strided_row_sum_kernel(x, y, stride, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row = tl.load(x + tl.program_id(0) * stride + i, mask=i < n, other=0.0)
+    tl.store(y + tl.program_id(0), tl.sum(row, axis=0))
+
+
+@triton.jit
 def accumulate_kernel(x, y, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(y + i, tl.load(y + i, mask=i < n) + tl.load(x + i, mask=i < n), mask=i < n)  # reads y
@@ -93,6 +101,14 @@ def wide_rows_kernel(x, y, stride, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     a = tl.load(x + row * stride + i, mask=i < n, other=0.0)
     tl.store(y + tl.program_id(0) * n + i, a, mask=i < n)
+
+
+@triton.jit
+def guarded_rows_kernel(x, y, stride, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * 7
+    i = tl.arange(0, BLOCK)
+    mask = (i < n) & (row < 1)
+    tl.store(y + tl.program_id(0) * n + i, tl.load(x + row * stride + i, mask=mask, other=0.0), mask=mask)
 
 
 @triton.jit
@@ -176,6 +192,43 @@ def test_running_out_of_one_tensor_into_another_is_found():
         for tensor in both:
             unmasked_kernel[(1,)](tensor, torch.zeros(128, device=tensor.device), BLOCK=128)
     assert {v.argument for v in log.violations} == {f"t{i}" for i in range(50)}
+
+
+def test_a_view_may_not_be_left_even_inside_its_storage():
+    base = torch.zeros(4, 128)
+    view = base[:, :100]
+    with run({"x": view}) as log:
+        y = torch.empty(4, device="cuda")
+        strided_row_sum_kernel[(4,)](view, y, 128, 100, BLOCK=128)
+        assert log.violations == []
+        strided_row_sum_kernel[(4,)](view, y, 128, 128, BLOCK=128)
+    found = only(log, "out-of-bounds")
+    assert (found.argument, found.index, found.count) == ("x", 100, 4 * 28)
+    assert "no element of the view" in found.message
+
+
+def test_the_views_of_one_buffer_may_each_be_touched():
+    buffer = torch.zeros(2, 100)
+    with run({"q": buffer[0], "k": buffer[1]}) as log:
+        y = torch.empty(100, device="cuda")
+        masked_kernel[(1,)](buffer[0], y, 100, BLOCK=128)
+        masked_kernel[(1,)](buffer[1], y, 100, BLOCK=128)
+    assert log.violations == []
+    with run({"q": buffer[0]}) as log:
+        masked_kernel[(1,)](buffer[1], torch.empty(100, device="cuda"), 100, BLOCK=128)
+    assert only(log, "out-of-bounds").index == 100
+
+
+def test_expanded_and_offset_views_run():
+    x = torch.randn(101)[1:]
+    wide = torch.randn(1).expand(100)
+    with run({"x": x, "wide": wide}) as log:
+        y = torch.empty(100, device="cuda")
+        masked_kernel[(1,)](x, y, 100, BLOCK=128)
+        assert torch.equal(y, x + 1)
+        assert log.violations == []
+        masked_kernel[(1,)](wide, y, 100, BLOCK=128)
+    assert only(log, "out-of-bounds").argument == "wide"
 
 
 def test_a_correct_kernel_has_no_violations():
@@ -305,6 +358,14 @@ def test_an_int32_offset_past_2_31_is_found_on_a_tensor_that_is_never_touched():
     assert log.violations == []
 
 
+def test_an_offset_that_wraps_in_a_lane_that_is_masked_off_is_allowed():
+    x = torch.randn(100)
+    with run({"x": x}, overflow=True) as log:
+        y = torch.empty(2, 100, device="cuda")
+        guarded_rows_kernel[(2,)](x, y, 400_000_000, 100, BLOCK=128)
+    assert log.violations == []
+
+
 def test_wrapping_arithmetic_that_is_no_address_is_allowed():
     with run(overflow=True) as log:
         y = torch.empty(128, dtype=torch.int32, device="cuda")
@@ -314,15 +375,12 @@ def test_wrapping_arithmetic_that_is_no_address_is_allowed():
 
 def test_device_assert_is_active():
     x = torch.tensor([1, 20, 3])
-    try:
-        with run({"x": x}):
-            assert_kernel[(1,)](x, 3, BLOCK=4)
-    except DeviceAssert as error:
-        assert "too big" in str(error)
-        assert error.device_line == (HERE, line_of("# the assert"))
-        assert error.kernel == "assert_kernel"
-    else:
-        raise AssertionError("no DeviceAssert")
+    with pytest.raises(DeviceAssert) as caught, run({"x": x}):
+        assert_kernel[(1,)](x, 3, BLOCK=4)
+    error = caught.value
+    assert "too big" in str(error)
+    assert error.device_line == (HERE, line_of("# the assert"))
+    assert error.kernel == "assert_kernel"
 
 
 def test_pointers_that_travel_as_integers_are_checked_too():
@@ -348,10 +406,12 @@ def test_a_permuted_order_runs_every_program_once():
     assert y.tolist() != list(range(32))
 
 
-def test_block_pointers_are_checked():
-    if not hasattr(tl, "make_block_ptr"):
-        return
+def test_block_pointers_are_checked_where_triton_still_has_them():
     x = torch.randn(100)
+    if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 9):
+        with pytest.raises(KernelError, match="removed"), run({"x": x}):
+            block_pointer_kernel[(1,)](x, x, 100, BLOCK=128)
+        return
     with run({"x": x}) as log:
         y = torch.empty_like(x)
         block_pointer_kernel[(1,)](x, y, 100, BLOCK=128)
@@ -362,12 +422,10 @@ def test_block_pointers_are_checked():
 
 def test_outside_a_run_a_violation_is_an_error():
     x = torch.randn(100)
-    try:
+    with pytest.raises(KernelError) as caught:
         unmasked_kernel[(1,)](x, torch.zeros(128), BLOCK=128)
-    except KernelError as error:
-        assert "out-of-bounds" in str(error)
-    else:
-        raise AssertionError("no KernelError")
+    error = caught.value
+    assert "out-of-bounds" in str(error)
 
 
 def test_a_host_tensor_or_an_impossible_grid_cannot_be_launched():
@@ -376,13 +434,21 @@ def test_a_host_tensor_or_an_impossible_grid_cannot_be_launched():
         lambda: masked_kernel[(1,)](x, torch.empty(100), 100, BLOCK=128),
         lambda: masked_kernel[(1, 70000)](x, x, 100, BLOCK=128),
     ):
-        try:
-            with run({"x": x}):
-                launch()
-        except CannotLaunch as error:
-            assert error.kernel == "masked_kernel"
-        else:
-            raise AssertionError("no CannotLaunch")
+        with pytest.raises(CannotLaunch) as caught, run({"x": x}):
+            launch()
+        error = caught.value
+        assert error.kernel == "masked_kernel"
+
+
+def test_a_storage_that_was_resized_is_seen_where_it_lies_now():
+    x = torch.randn(100)
+    with run({"x": x}) as log:
+        y = torch.zeros(100, device="cuda")
+        masked_kernel[(1,)](x, y, 100, BLOCK=128)
+        y.resize_(100_000)
+        masked_kernel[(1,)](y, y, 100, BLOCK=128)
+    assert log.violations == []
+    assert torch.allclose(y[:100], x + 2)
 
 
 def test_an_empty_grid_runs_nothing():

@@ -1,0 +1,118 @@
+"""Facts are remembered by content, survive anything that happens to the cache, and are read only when needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from kgate.source import cache
+from kgate.source.cache import FactsStore
+from kgate.source.index import build_index
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch):
+    """No facts in the process's own memory."""
+    monkeypatch.setattr(cache, "_MEMORY", {})
+
+
+@pytest.fixture
+def files(trees):
+    kernel = trees.HEADER + "from lib.helpers import f\n" + trees.declared("k", "return f(x)")
+    plain = {f"app/m{number}.py": f"x = {number}\n" for number in range(20)}
+    return {
+        "k.py": kernel,
+        "lib/helpers.py": "from lib.deep import g\ndef f(x):\n    return g(x)\n",
+        "lib/deep.py": "def g(x):\n    return x\n",
+        **plain,
+    }
+
+
+def fingerprint(tree, folder):
+    return build_index(tree, cache_dir=folder).closure("k.py::k").fingerprint
+
+
+def test_only_files_that_a_kernel_can_reach_are_parsed(trees, files, tmp_path):
+    index = build_index(trees.MemoryTree(files), cache_dir=tmp_path)
+    index.closure("k.py::k")
+    assert index.store.parsed == 3
+
+
+def test_what_was_read_once_is_neither_parsed_nor_read_again(trees, files, tmp_path, monkeypatch):
+    first = fingerprint(trees.MemoryTree(files), tmp_path)
+    monkeypatch.setattr(cache, "_MEMORY", {})
+    tree = trees.MemoryTree(files)
+    index = build_index(tree, cache_dir=tmp_path)
+    assert index.closure("k.py::k").fingerprint == first
+    assert index.store.parsed == 0
+    assert tree.reads == []
+
+
+def test_the_same_content_under_another_name_is_not_parsed_again(trees, files, tmp_path):
+    build_index(trees.MemoryTree(files), cache_dir=tmp_path)
+    cache._MEMORY.clear()
+    store = FactsStore(trees.MemoryTree({"other.py": files["k.py"]}), tmp_path)
+    assert store.facts("other.py").definitions
+    assert store.parsed == 0
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", b"\x00" * 400, None])
+def test_a_damaged_cache_is_read_anew(trees, files, tmp_path, monkeypatch, damage):
+    first = fingerprint(trees.MemoryTree(files), tmp_path)
+    for folder, _, names in os.walk(tmp_path):
+        for name in names:
+            path = os.path.join(folder, name)
+            with open(path, "rb") as stream:
+                before = stream.read()
+            with open(path, "wb") as stream:
+                stream.write(before[:-3] + b"abc" if damage is None else damage)
+    monkeypatch.setattr(cache, "_MEMORY", {})
+    assert fingerprint(trees.MemoryTree(files), tmp_path) == first
+
+
+def test_a_foreign_entry_with_a_right_checksum_is_read_anew(trees, files, tmp_path, monkeypatch):
+    first = fingerprint(trees.MemoryTree(files), tmp_path)
+    for folder, _, names in os.walk(tmp_path):
+        for name in names:
+            body = b"\x93\x01\x02\x03"
+            with open(os.path.join(folder, name), "wb") as stream:
+                stream.write(cache._checksum(body) + body)
+    monkeypatch.setattr(cache, "_MEMORY", {})
+    assert fingerprint(trees.MemoryTree(files), tmp_path) == first
+
+
+def test_a_folder_that_cannot_be_written_is_done_without(trees, files, tmp_path):
+    place = tmp_path / "a file"
+    place.write_text("")
+    assert fingerprint(trees.MemoryTree(files), place) == fingerprint(trees.MemoryTree(files), None)
+    assert place.read_text() == ""
+
+
+def test_no_temporary_files_are_left(trees, files, tmp_path):
+    build_index(trees.MemoryTree(files), cache_dir=tmp_path)
+    names = [name for _, _, found in os.walk(tmp_path) for name in found]
+    assert names
+    assert not [name for name in names if name.startswith("tmp")]
+
+
+def test_several_processes_may_share_a_folder(trees, tmp_path):
+    script = textwrap.dedent(
+        """
+        import hashlib, sys
+        from kgate.source.index import build_index
+        class Tree:
+            contents = {f"m{n}.py": b"import triton\\ndef f():\\n    return %d\\n" % n for n in range(40)}
+            def files(self): return {p: hashlib.sha1(b).hexdigest() for p, b in self.contents.items()}
+            def gitlinks(self): return {}
+            def read(self, path): return self.contents[path]
+            def read_many(self, paths): return {path: self.contents[path] for path in paths}
+        for _ in range(3):
+            assert len(build_index(Tree(), cache_dir=sys.argv[1]).paths) == 40
+        """
+    )
+    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(3)]
+    assert [process.wait() for process in running] == [0, 0, 0]

@@ -1,0 +1,357 @@
+"""Declarations read from source: what can be read, and a finding with its place for everything that cannot."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import textwrap
+
+import pytest
+
+FUNCTIONS = "def ref(x):\n    return x\ndef eager(x):\n    return x\n"
+
+
+@pytest.fixture
+def read(trees):
+    """The only declaration of ``k.py``, from its arguments; other files may be given."""
+
+    def make(arguments: str, preamble: str = "", extra: dict | None = None, **options):
+        source = f"{trees.HEADER}{preamble}\n{FUNCTIONS}@kernel({arguments})\ndef k(x):\n    return x\n"
+        return trees.index({"k.py": source, **(extra or {})}, **options)
+
+    return make
+
+
+@pytest.fixture
+def good(trees):
+    return f"reference=ref, fallback=eager, envelope={trees.ENVELOPE}"
+
+
+def codes(index) -> list[str]:
+    return [finding.code for finding in index.findings]
+
+
+def text_at(index, finding) -> str:
+    """The source that a finding points at."""
+    lines = index.store.tree.read(finding.path).decode().split("\n")
+    if finding.line == finding.end_line:
+        return lines[finding.line - 1][finding.column - 1 : finding.end_column - 1]
+    first, last = lines[finding.line - 1][finding.column - 1 :], lines[finding.end_line - 1][: finding.end_column - 1]
+    return "\n".join([first, *lines[finding.line : finding.end_line - 1], last])
+
+
+def test_a_declaration_says_where_it_stands(read, good):
+    (declaration,) = read(good).declarations
+    assert (declaration.identity, declaration.name, declaration.op) == ("k.py::k", "k", "k")
+    assert (declaration.module, declaration.qualname, declaration.root) == ("k", "k", ".")
+    assert (declaration.reference, declaration.fallback) == ("k:ref", "k:eager")
+    assert declaration.line == 10
+    assert declaration.column == 2
+
+
+def test_values_are_read_through_names_arithmetic_spreads_and_strings(read, good):
+    preamble = "from sizes import MAX, COMMON, Cfg\nHALF = ('float16', 'bfloat16')\nFLOATS = (*HALF, 'float32')\nWHO = 'llama'\n"
+    extra = {
+        "sizes.py": "K = 2 ** 10\nMAX = 4 * K - 1\nCOMMON = {'N': None}\nclass Cfg:\n    TOP = 7\nDIMS = dict(M=1)\n"
+    }
+    arguments = """
+        reference=ref, fallback=eager, op=f"{WHO}_op", name="n" + "m",
+        envelope=Envelope(
+            inputs={"x": Tensor("M N", "T")}, outputs={"y": Tensor("M N", "T")},
+            dtypes={"T": FLOATS}, dims={"M": Dim(0, MAX), "N": Dim(*(1, Cfg.TOP))}, targets=("cuda:sm_80+",),
+            where=("M * N < 2**31",),
+        ),
+        grad=("x",), workloads=[Workload(M=4, N=3, T=HALF[1], source=WHO), *()],
+    """
+    index = read(arguments, preamble, extra)
+    assert codes(index) == []
+    (declaration,) = index.declarations
+    assert declaration.envelope.dims["M"].hi == 4095
+    assert declaration.envelope.dims["N"].hi == 7
+    assert declaration.envelope.dtypes["T"] == ("float16", "bfloat16", "float32")
+    assert (declaration.op, declaration.name, declaration.grad) == ("llama_op", "nm", ("x",))
+    assert declaration.workloads[0].values == {"M": 4, "N": 3, "T": "bfloat16"}
+
+
+def test_an_envelope_and_arguments_may_be_shared(trees, read):
+    extra = {
+        "shared.py": f"from kgate import Dim, Envelope, Tensor\nENV = {trees.ENVELOPE}\nCOMMON = dict(envelope=ENV)\n"
+    }
+    index = read("reference=ref, fallback=eager, **COMMON", "from shared import COMMON", extra)
+    assert codes(index) == []
+    assert index.declarations[0].envelope.dims["N"].hi == 4096
+
+
+def test_an_envelope_can_be_changed_with_replace(trees, read):
+    preamble = f"BASE = {trees.ENVELOPE}\n"
+    index = read("reference=ref, fallback=eager, envelope=BASE.replace(dims={'N': Dim(1, 9)})", preamble)
+    assert codes(index) == []
+    assert index.declarations[0].envelope.dims["N"].hi == 9
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from kgate import kernel as declare\nkernel = None",
+        "import kgate\ndeclare = kgate.kernel",
+        "import kgate as kg\ndeclare = kg.kernel",
+        "from compat import declare",
+    ],
+)
+def test_kernel_is_recognised_under_any_name(trees, good, line):
+    source = f"{trees.HEADER}{line}\n{FUNCTIONS}@declare({good})\ndef k(x):\n    return x\n"
+    index = trees.index({"k.py": source, "compat.py": "from kgate import kernel as declare\n"})
+    assert [declaration.identity for declaration in index.declarations] == ["k.py::k"]
+
+
+def test_a_file_that_mentions_none_of_kgates_words_is_found_through_its_alias(trees):
+    compat = f"from kgate import kernel as declare, Dim, Envelope, Tensor\nENV = {trees.ENVELOPE}\n"
+    source = f"from compat import declare, ENV\n{FUNCTIONS}@declare(reference=ref, fallback=eager, envelope=ENV)\ndef k(x):\n    return x\n"
+    index = trees.index({"plain.py": source, "compat.py": compat})
+    assert [declaration.identity for declaration in index.declarations] == ["plain.py::k"]
+
+
+def test_something_else_called_kernel_is_no_declaration(trees):
+    source = "from other import kernel\n@kernel(reference=1)\ndef k(x):\n    return x\n"
+    index = trees.index({"k.py": source})
+    assert (index.declarations, index.findings) == ((), ())
+
+
+def test_other_peoples_functions_are_declared_from_outside(trees, good):
+    source = f"{trees.HEADER}import theirs\n{FUNCTIONS}k = kernel({good})(theirs.run)\n"
+    files = {"k.py": source, "theirs.py": "def run(x):\n    return helper(x)\ndef helper(x):\n    return 1\n"}
+    index = trees.index(files)
+    assert codes(index) == []
+    assert index.declarations[0].identity == "k.py::k"
+    assert set(index.closure("k.py::k").symbols["code"]) == {"k.py::k", "theirs.py::run", "theirs.py::helper"}
+    assert trees.selected(files, {"theirs.py": ("return 1", "return 2")}) == {"k": ("code",)}
+
+
+def test_functions_are_named_by_string_name_attribute_or_constant(read, good):
+    extra = {"refs/norm.py": "def f(x):\n    return x\n", "refs/__init__.py": "from .norm import f as g\n"}
+    for value, want in [
+        ('"refs.norm:f"', "refs.norm:f"),
+        ('"refs:g"', "refs:g"),
+        ("refs.g", "refs.norm:f"),
+        ("refs.norm.f", "refs.norm:f"),
+        ("PLACE", "refs.norm:f"),
+        ("torch.nn.functional.softmax", "torch:nn.functional.softmax"),
+        ("F.softmax", "torch.nn.functional:softmax"),
+        ('"torch.nn.functional:softmax"', "torch.nn.functional:softmax"),
+    ]:
+        preamble = "import refs.norm\nimport torch.nn.functional as F\nPLACE = 'refs.norm:f'\n"
+        index = read(good.replace("reference=ref", f"reference={value}"), preamble, extra)
+        assert codes(index) == [], value
+        assert index.declarations[0].reference == want, value
+
+
+def test_a_generator_registered_on_the_kernel_belongs_to_the_oracle(trees, good):
+    source = (
+        f"{trees.HEADER}{FUNCTIONS}@kernel({good})\ndef k(x):\n    return x\n"
+        "@k.generator\ndef inputs(case):\n    return {}\n"
+    )
+    index = trees.index({"k.py": source})
+    assert index.declarations[0].generator == "k:inputs"
+    assert "k.py::inputs" in index.closure("k.py::k").symbols["oracle"]
+    assert set(index.closure("k.py::k").symbols["code"]) == {"k.py::k"}
+    assert trees.selected({"k.py": source}, {"k.py": ("return {}", "return {'x': 1}")}) == {"k": ("oracle",)}
+
+
+def test_a_generator_may_stand_in_another_file_or_be_an_argument(trees, read, good):
+    source = f"{trees.HEADER}{FUNCTIONS}@kernel({good})\ndef k(x):\n    return x\n"
+    other = "from k import k\n@k.generator\ndef inputs(case):\n    return {}\n# kernel\n"
+    assert trees.index({"k.py": source, "gen.py": other}).declarations[0].generator == "gen:inputs"
+    index = read(
+        good + ", generator=make, check=judge", "def make(case):\n    return {}\ndef judge(a, b):\n    return a\n"
+    )
+    assert (index.declarations[0].generator, index.declarations[0].check) == ("k:make", "k:judge")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "place"),
+    [
+        ('"float16"', '"float17"', "unknown-dtype", '"float17"'),
+        ("Envelope(", 'Envelope(where=("N % 8 == Q",),', "bad-where", 'Q"'),
+        ("Dim(0, 4096)", "Dim(9, 3)", "empty-range", "Dim(9, 3)"),
+        ("Dim(0, 4096)", "Dim(-2, 3)", "bad-range", "-2"),
+        ('inputs={"x": Tensor("N", "T")}', 'inputs={"x": Tensor("N Q", "T")}', "unknown-dim", '"N Q"'),
+        ('"x": Tensor("N", "T")', '"x": Tensor("N", "T", layout="odd")', "unknown-layout", '"odd"'),
+        ("Envelope(", 'Envelope(targets=("cuda:sm_90", "cuda:sm_1"),', "unknown-target", '"cuda:sm_1"'),
+    ],
+)
+def test_a_mistake_is_found_at_its_own_expression(trees, read, good, old, new, code, place):
+    assert old in good
+    index = read(good.replace(old, new))
+    assert index.declarations == ()
+    assert code in codes(index)
+    finding = next(finding for finding in index.findings if finding.code == code)
+    assert (finding.severity, finding.path, finding.symbol) == ("error", "k.py", "k.py::k")
+    assert place in text_at(index, finding)
+    assert finding.remedy
+
+
+def test_a_mistake_in_a_shared_constant_is_found_where_it_is_written(trees, read):
+    extra = {"shared.py": f"from kgate import Dim, Envelope, Tensor\nENV = {trees.ENVELOPE.replace('4096', '-4')}\n"}
+    index = read("reference=ref, fallback=eager, envelope=ENV", "from shared import ENV", extra)
+    (finding,) = index.findings
+    assert (finding.code, finding.path) == ("empty-range", "shared.py")
+    assert text_at(index, finding) == "Dim(0, -4)"
+
+
+def test_all_mistakes_are_found_at_once(read, good):
+    text = (
+        good.replace("Dim(0, 4096)", "Dim(9, 3)").replace("reference=ref", "reference=missing")
+        + ", grad=[q for q in 'x']"
+    )
+    assert sorted(codes(read(text))) == ["empty-range", "unreadable-declaration", "unresolvable-reference"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("fallback=eager, envelope=ENV", "missing-reference"),
+        ("reference=ref, envelope=ENV", "missing-fallback"),
+        ("reference=ref, fallback=eager", "missing-envelope"),
+        ("ref, fallback=eager, envelope=ENV", "bad-arguments"),
+        ("reference=ref, fallback=eager, envelope=ENV, refrence=1", "unknown-parameter"),
+        ("reference=lambda x: x, fallback=eager, envelope=ENV", "unreadable-declaration"),
+        ("reference=make(), fallback=eager, envelope=ENV", "unreadable-declaration"),
+        ("reference=nothing, fallback=eager, envelope=ENV", "unresolvable-reference"),
+        ("reference=ref, fallback=helpers.nothing, envelope=ENV", "unresolvable-fallback"),
+        ("reference='helpers:nothing', fallback=eager, envelope=ENV", "unresolvable-reference"),
+        ("reference='helpers.deep:f', fallback=eager, envelope=ENV", "unresolvable-reference"),
+        ("reference='no colon', fallback=eager, envelope=ENV", "unresolvable-reference"),
+        ("reference=helpers, fallback=eager, envelope=ENV", "unresolvable-reference"),
+        ("reference=torch, fallback=eager, envelope=ENV", "unresolvable-reference"),
+        ("reference=ref, fallback=eager, envelope=make()", "unreadable-declaration"),
+        ("reference=ref, fallback=eager, envelope=3", "missing-envelope"),
+        ("reference=ref, fallback=eager, envelope=ENV, name=3", "bad-arguments"),
+        ("reference=ref, fallback=eager, envelope=TWICE", "unreadable-declaration"),
+        ("reference=ref, fallback=eager, envelope=LOOP", "unreadable-declaration"),
+        ("reference=ref, fallback=eager, envelope=ENV, grad=GROWN", "unreadable-declaration"),
+        ("reference=ref, fallback=eager, envelope=ENV, grad=tuple(n for n in 'x')", "unreadable-declaration"),
+        ("reference=ref, fallback=eager, envelope=ENV, grad=2 ** 10 ** 10", "unreadable-declaration"),
+        ("reference=ref, fallback=eager, envelope=ENV, grad='x' * 10 ** 9", "unreadable-declaration"),
+        ("reference=ref, fallback=eager, envelope=ENV, grad=SELF", "unreadable-declaration"),
+        ("reference=ref, fallback=eager, envelope=Envelope(input={})", "bad-arguments"),
+    ],
+)
+def test_what_cannot_be_read_is_a_finding_that_says_so(trees, read, arguments, code):
+    preamble = (
+        f"import helpers\nENV = {trees.ENVELOPE}\ndef make():\n    return ENV\nTWICE = ENV\nTWICE = ENV\n"
+        "for LOOP in (ENV,):\n    pass\nGROWN = ['x']\nGROWN.append('y')\nSELF = SELF\n"
+    )
+    index = read(arguments, preamble, {"helpers.py": "def f(x):\n    return x\n"})
+    assert index.declarations == ()
+    assert codes(index) == [code]
+    assert index.findings[0].symbol == "k.py::k"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def make(n):\n    @kernel(reference=ref)\n    def inner(x):\n        return x\n    return inner\n",
+        "for f in (ref, eager):\n    kernel(reference=ref)(f)\n",
+        "KERNELS = [kernel(reference=ref)(f) for f in (ref, eager)]\n",
+    ],
+)
+def test_a_declaration_that_is_made_by_running_code_is_a_finding(trees, source):
+    index = trees.index({"k.py": trees.HEADER + FUNCTIONS + source})
+    assert set(codes(index)) == {"unreadable-declaration"}
+
+
+def test_a_kernel_that_is_defined_twice_is_a_finding(trees, good):
+    one = f"    @kernel({good})\n    def k(x):\n        return x\n"
+    source = f"{trees.HEADER}{FUNCTIONS}if torch.cuda.is_available():\n{one}else:\n{one}"
+    assert set(codes(trees.index({"k.py": source}))) == {"declared-twice"}
+
+
+def test_a_signature_that_does_not_fit_is_found_at_the_function(trees, good):
+    source = f"{trees.HEADER}{FUNCTIONS}@kernel({good})\ndef k(x, other):\n    return x\n"
+    (finding,) = trees.index({"k.py": source}).findings
+    assert finding.code == "parameter-undeclared"
+    assert finding.line == source[: source.index("def k(")].count("\n") + 1
+
+
+def test_columns_count_characters(trees):
+    source = f'{trees.HEADER}{FUNCTIONS}é = "ü"; k = kernel(reference=ref, fallback=eager, envelope=nothing)(ref)\n'
+    (finding,) = trees.index({"k.py": source}).findings
+    assert text_at(trees.index({"k.py": source}), finding) == "nothing"
+
+
+def test_several_roots_have_their_own_import_names(trees, good):
+    source = f"{trees.HEADER}from lib.refs import ref, eager\n@kernel({good})\ndef k(x):\n    return x\n"
+    files = {}
+    for root in ("one", "two/src"):
+        files[f"{root}/ops/k.py"] = source
+        files[f"{root}/lib/refs.py"] = FUNCTIONS
+    index = trees.index(files, roots=["one", "two"])
+    assert [(d.root, d.module, d.reference) for d in index.declarations] == [
+        ("one", "ops.k", "lib.refs:ref"),
+        ("two", "ops.k", "lib.refs:ref"),
+    ]
+    assert trees.selected(
+        files, {"two/src/lib/refs.py": ("return x\ndef eager", "return 2 * x\ndef eager")}, roots=["one", "two"]
+    ) == {"k": ("oracle",)}
+
+
+def test_kernels_are_found_by_name_identity_file_and_glob(trees):
+    files = {f"ops/{name}.py": trees.HEADER + trees.declared(name) for name in ("scale", "shift", "norm")}
+    index = trees.index(files)
+
+    def names(pattern: str) -> list[str]:
+        return [declaration.name for declaration in index.find(pattern)]
+
+    assert names("scale") == ["scale"]
+    assert names("ops/norm.py::norm") == ["norm"]
+    assert names("ops/shift.py") == ["shift"]
+    assert names("s*") == ["scale", "shift"]
+    assert names("ops/*.py::n*") == ["norm"]
+    assert names("nothing") == []
+
+
+def test_excluded_files_declare_nothing_and_still_count_as_helpers(trees, good):
+    files = {
+        "k.py": trees.HEADER + "from vendor.h import f\n" + trees.declared("k", "return f(x)"),
+        "vendor/h.py": trees.HEADER + "def f(x):\n    return 1\n" + trees.declared("theirs"),
+    }
+    options = {"exclude": ("vendor/**",)}
+    assert [d.name for d in trees.index(files, **options).declarations] == ["k"]
+    assert trees.selected(files, {"vendor/h.py": ("return 1", "return 2")}, **options) == {"k": ("code",)}
+
+
+def test_what_was_read_is_what_the_code_says_when_it_runs(trees, tmp_path, monkeypatch):
+    source = textwrap.dedent(
+        """
+        from kgate import Choice, Dim, Envelope, Numerics, Scalar, Tensor, Workload, kernel
+        FLOATS = ("float16", "float32")
+        def ref(x, weight=None, eps=1e-6, mode="a"):
+            return x
+        def eager(x, weight=None, eps=1e-6, mode="a"):
+            return x
+        @kernel(
+            reference=ref,
+            fallback="described:eager",
+            op="norm",
+            envelope=Envelope(
+                inputs={"x": Tensor("M N", "T", layout="inner_contiguous"), "weight": Tensor("N", "T", optional=True),
+                        "eps": Scalar("float", 0.0, 1.0), "mode": Choice("a", "b")},
+                outputs={"y": Tensor("M N", "T", numerics=Numerics(reduce="N", roundings=1))},
+                dtypes={"T": FLOATS}, dims={"M": Dim(0, 2**20), "N": Dim(1, 65536)},
+                where=("M * N < 2**31",), targets=("cuda:sm_80+",),
+            ),
+            grad=("x",),
+            workloads=(Workload(M=4, N=8, T="float16", source="here"),),
+        )
+        def norm(x, weight=None, eps=1e-6, mode="a"):
+            return x
+        """
+    )
+    index = trees.index({"described.py": source})
+    assert index.findings == ()
+    (tmp_path / "described.py").write_text(source)
+    spec = importlib.util.spec_from_file_location("described", tmp_path / "described.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "described", module)
+    spec.loader.exec_module(module)
+    assert index.declarations[0].description == module.norm.describe()
