@@ -61,9 +61,7 @@ class PassKey:
 def triton_settings(env: Mapping[str, str]) -> str:
     """The TRITON_* settings that can change a result, sorted; where caches and dumps lie does not."""
     return " ".join(
-        f"{name}={env[name]}"
-        for name in sorted(env)
-        if name.startswith("TRITON_") and name not in _PLACES_ONLY
+        f"{name}={env[name]}" for name in sorted(env) if name.startswith("TRITON_") and name not in _PLACES_ONLY
     )
 
 

@@ -29,7 +29,8 @@ class Measurement:
     """What ran it: ``interpreter``, ``compiler`` or a device's name."""
     status: str
     """``ok``, ``wrong``, ``out-of-bounds``, ``unwritten``, ``overflow``, ``crash``, ``hang``, ``refused``,
-    ``cannot-launch``, ``error``, ``dispatch`` (the wrong path would serve it), or ``skipped``."""
+    ``cannot-launch``, ``error``, ``dispatch`` (the wrong path would serve it), ``skipped`` or
+    ``not-run`` (the time was up)."""
     figures: Figures = field(default_factory=dict)
     """Per launch (codegen) or per output (accuracy): figure name to value."""
     message: str = ""

@@ -29,6 +29,8 @@ _START_LIMIT = 180.0
 _IMPORT_LIMIT = 60.0
 _GRACE = 20.0
 _DEATHS = 2
+_HANGS = 3
+"""Cases of one kernel that may hang before the rest of them is not waited for."""
 _BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 
 OnResult = Callable[["Job", Measurement], None]
@@ -135,6 +137,7 @@ def worker_environment(environ: Mapping[str, str], cache: Path, elsewhere: Seque
         PYTHONHASHSEED="0",
         PYTHONUNBUFFERED="1",
         CUDA_VISIBLE_DEVICES="",
+        HIP_VISIBLE_DEVICES="",
     )
     return kept
 
@@ -256,6 +259,7 @@ class _Run:
     flights: dict[int, _Flight] = field(default_factory=dict)
     results: dict[int, Measurement] = field(default_factory=dict)
     deaths: dict[int, int] = field(default_factory=dict)
+    hangs: dict[tuple[str, str], int] = field(default_factory=dict)
     waiting: deque[int] = field(default_factory=deque)
 
     def go(self) -> list[Measurement]:
@@ -343,6 +347,20 @@ class _Run:
         )
         self.results[number] = measurement
         self.on_result(job, measurement)
+        if measurement.status == "hang":
+            self._give_up_on(job)
+
+    def _give_up_on(self, job: Job) -> None:
+        """After a few hangs of a kernel its other cases are not waited for: each would take its whole time limit."""
+        key = (job.declaration.identity, job.mode)
+        self.hangs[key] = self.hangs.get(key, 0) + 1
+        if self.hangs[key] != _HANGS:
+            return
+        for number in [n for n in self.waiting if (self.jobs[n].declaration.identity, self.jobs[n].mode) == key]:
+            self.waiting.remove(number)
+            found = _measurement(self.jobs[number], SKIPPED, f"not run after {_HANGS} cases of the kernel hung")
+            self.results[number] = found
+            self.on_result(self.jobs[number], found)
 
     def _buried(self, status: str, why: str) -> None:
         """The worker is gone: its jobs get a second chance in a new one, then an answer."""

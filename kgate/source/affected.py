@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kgate.source.closure import Rests
+from kgate.source.graph import IMPORTS, MODULE, NAMES
 from kgate.source.index import Index
 from kgate.source.records import CODE, NEW, ROLES, Affected, Edge, Reason, Removed, Step
 
 MOST_REASONS = 20
 """Reasons given for one kernel and role, nearest first."""
-_CHANGES = ("changed", "deleted", "added", "renamed")
+_CHANGES = ("deleted", "changed", "added", "renamed")
 
 
 def affected(base: Index | None, head: Index) -> list[Affected]:
@@ -274,7 +275,7 @@ class _Ways:
 
     def line(self, symbol: str) -> int:
         """Line of a symbol's definition; 0 for a whole file."""
-        if symbol.endswith(("::*", "::<module>")) or "::" not in symbol:
+        if symbol.endswith(("::*", f"::{MODULE}", f"::{IMPORTS}", f"::{NAMES}")) or "::" not in symbol:
             return 0
         return self.index.graph.node(symbol).line
 
@@ -285,8 +286,10 @@ class _Ways:
             return "some Python file"
         if name == "*":
             return path
-        if name == "<module>":
+        if name in (MODULE, IMPORTS):
             return f"what importing {path} does"
+        if name == NAMES:
+            return f"the names that {path} gets from code when it is imported"
         return f"{name.rpartition('.')[2] if '.' not in name else name} ({path}:{self.line(symbol)})"
 
     def sentence(self, change: _Change) -> str:

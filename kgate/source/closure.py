@@ -12,7 +12,7 @@ from kgate.source.config import matches
 from kgate.source.declarations import Declared
 from kgate.source.graph import EVERYTHING, Graph, Node
 from kgate.source.normalise import digest
-from kgate.source.records import CODE, DISPATCH, ORACLE, Closure, Edge, Fingerprint
+from kgate.source.records import CODE, DISPATCH, ORACLE, Closure, Fingerprint
 
 _ROOTS = {CODE: ("code",), ORACLE: ("reference", "generator", "check"), DISPATCH: ("fallback",)}
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+["<]([^">\n]+)[">]', re.MULTILINE)
@@ -50,7 +50,7 @@ def rests_on(graph: Graph, declared: Declared) -> Rests:
             roots[role].update(dict.fromkeys(symbols, name))
             hashes[role].append(digest(name, *(graph.deep(t) if "::" in t else t for t in targets)))
         nodes[role] = graph.reach(roots[role])
-    files = _Files(graph, declared, nodes[CODE]).found()
+    files = DeclaredFiles(graph, declared, nodes[CODE]).found()
     parts = _parts(declared)
     hashes[CODE] += sorted(digest(posixpath.basename(path), oid) for path, oid in files.items())
     for role, items in parts.items():
@@ -113,7 +113,7 @@ def _canonical(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), default=str)
 
 
-class _Files:
+class DeclaredFiles:
     """Files that count as code beside Python symbols: ``depends``, ``sources``, what these include, submodules."""
 
     def __init__(self, graph: Graph, declared: Declared, nodes: dict[str, Node]) -> None:
@@ -124,6 +124,7 @@ class _Files:
         self.gitlinks: dict[str, str] = dict(self.store.tree.gitlinks())
 
     def found(self) -> dict[str, str]:
+        """Path to blob id, or commit id of a submodule."""
         paths: dict[str, str] = {}
         patterns = [*self.declaration.depends, *self.declaration.sources]
         for pattern in patterns:
@@ -175,12 +176,13 @@ class _Files:
         found = {}
         for path, oid in self.gitlinks.items():
             last = _IDENTIFIER.sub("_", posixpath.basename(path))
-            holds = any(self._holds(path, pattern) for pattern in patterns)
+            holds = any(self.holds(path, pattern) for pattern in patterns)
             if holds or last in tops or any(self._under(path, top) for top in tops):
                 found[path] = oid
         return found
 
-    def _holds(self, gitlink: str, pattern: str) -> bool:
+    def holds(self, gitlink: str, pattern: str) -> bool:
+        """Whether a submodule may hold files that a glob means."""
         for folder in ("", posixpath.dirname(self.declaration.path), self.declaration.root):
             full = posixpath.normpath(posixpath.join(folder, pattern)).split("/")
             parts = gitlink.split("/")
@@ -196,8 +198,3 @@ class _Files:
             for source in places
             for candidate in (f"{source}/{top}" if source else top,)
         )
-
-
-def declaration_edges(declared: Declared) -> list[Edge]:
-    """References from the declaration to the constants whose values it uses."""
-    return [Edge(symbol, line, symbol.partition("::")[2]) for symbol, line in declared.used.items()]

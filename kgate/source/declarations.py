@@ -180,6 +180,10 @@ class Declarations:
                 identity,
             )
             return
+        if "." in definition.name and definition.parameters[:1] in ((("self", False),), (("cls", False),)):
+            remedy = "declare a function at module level that calls it"
+            self.findings.add("not-a-function", place, f"{definition.name} is a method", remedy, identity)
+            return
         arguments = self._arguments(evaluator, path, call)
         if arguments is None:
             return

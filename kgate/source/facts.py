@@ -11,18 +11,8 @@ import msgspec
 
 from kgate.source.normalise import digest, hash_of, is_bare_string
 from kgate.source.text import UnreadableText, decode
-from kgate.source.uses import (
-    EMPTY,
-    Import,
-    Uses,
-    bound_names,
-    chain_of,
-    imports_of,
-    integer,
-    merge,
-    root_of,
-    uses_of,
-)
+from kgate.source.uses import EMPTY, Import, Uses, chain_of, integer, merge, root_of
+from kgate.source.visitor import bound_names, imports_of, uses_of
 
 VERSION = "7"
 """Part of every cache key: raise it whenever facts change for the same content."""

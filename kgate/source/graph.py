@@ -1,7 +1,8 @@
 """The graph of symbols: what each one says by itself, and what it refers to.
 
 Beside the symbols proper there are more kinds of node: ``path.py::*`` (everything in a file, where a name in it cannot
-be told), ``path.py::<module>`` (what importing a file does to things outside it: ``os.environ``, torch's flags),
+be told), ``path.py::<module>`` (what running a file does to things outside the tree: ``os.environ``, torch's flags),
+``path.py::<imports>`` (the same of all files that importing it runs),
 ``path.py::<names>`` (names that a file gets from code that runs when it is imported), ``path.py::Class.<class>`` (a
 class without its members) and ``*`` (every Python file).
 """
@@ -12,20 +13,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kgate.source.dynamic import UNKNOWN, ImportsByName
-from kgate.source.facts import Decorator, Definition, Effect
+from kgate.source.effects import Effects, is_object
+from kgate.source.facts import Decorator, Definition
 from kgate.source.names import HEADER, Names
 from kgate.source.normalise import digest
 from kgate.source.records import Edge
-from kgate.source.uses import MUTATORS, Dynamic, Uses
+from kgate.source.uses import Dynamic, Uses
 
 EVERYTHING = "*"
-MODULE, NAMES = "<module>", "<names>"
-_IMPORTING = (f"::{MODULE}", f"::{NAMES}")
-_QUIET_CALLEES = (
-    "warnings.", "logging.", "builtins.", "sys.path", "torch.library.", "torch.fx.", "importlib.", "pkgutil.",
-    "transformers.",
-)  # fmt: skip
-"""Calls that change nothing that a kernel's result or code depends on."""
+MODULE, IMPORTS, NAMES = "<module>", "<imports>", "<names>"
+_IMPORTING = (f"::{MODULE}", f"::{IMPORTS}", f"::{NAMES}")
 
 
 @dataclass(frozen=True)
@@ -64,14 +61,14 @@ class Graph:
         self._live = live
         self._nodes: dict[str, Node] = {}
         self._deep: dict[str, str] = {}
-        self._effects: _Effects | None = None
+        self._effects: Effects | None = None
         self._writes: dict[str, frozenset[str]] = {}
 
     @property
-    def effects(self) -> _Effects:
+    def effects(self) -> Effects:
         """What statements at module level add to symbols."""
         if self._effects is None:
-            self._effects = _Effects(self, sorted(set(self._live())))
+            self._effects = Effects(self, sorted(set(self._live())))
         return self._effects
 
     def node(self, symbol: str) -> Node:
@@ -169,22 +166,11 @@ class Graph:
                 for chain in definition.uses.commands:
                     # a method that is called for its effect, on an object made at module level
                     for target in self.names.resolve(path, chain, definition.uses.imports, owner).symbols:
-                        if "." in chain and _is_object(self.names, target):
+                        if "." in chain and is_object(self.names, target):
                             found.add(target)
                 for chain, _ in definition.uses.refs:
                     queue.extend(self.names.resolve(path, chain, definition.uses.imports, owner).symbols)
         return found
-
-
-def _is_object(names: Names, symbol: str) -> bool:
-    """Whether a symbol is bound to a value, is no function or class, and no logger either."""
-    path = symbol.partition("::")[0]
-    definitions = names.definitions(symbol)
-    if not definitions or any(definition.kind in ("function", "class") for definition in definitions):
-        return False
-    chains = [chain for definition in definitions for chain, _ in definition.uses.refs]
-    made_by = [name for chain in chains for name in names.resolve(path, chain).externals]
-    return not made_by or not all(name.startswith(_QUIET_CALLEES) for name in made_by)
 
 
 def _components(graph: Graph, start: str) -> list[list[str]]:
@@ -248,6 +234,8 @@ class _Maker:
             self._file()
         elif self.name == MODULE:
             self._module()
+        elif self.name == IMPORTS:
+            self._imports()
         elif self.name == NAMES:
             self._names()
         else:
@@ -298,7 +286,7 @@ class _Maker:
         self._imports_act()
 
     def _module(self) -> None:
-        """What importing the file does: its effects, and those of the files that it imports."""
+        """What running the file does to things outside the tree, and the checks that it makes."""
         effects = self.graph.effects
         self.parts.append("module")
         for effect, chains in effects.unattached.get(self.path, ()):
@@ -309,9 +297,14 @@ class _Maker:
                 symbols.update(dict.fromkeys(s for s in found.symbols if not s.endswith("::*")))
                 self.externals.update(dict.fromkeys(f"{chain} = {name}" for name in found.externals))
             self.parts.append(self.graph.static_hash(symbols))
-        for module, line in effects.imported(self.path):
-            if module in effects.acting:
-                self.edge(f"{module}::{MODULE}", line, "import")
+
+    def _imports(self) -> None:
+        """What importing the file runs: its own effects, and those outward of every file that it imports."""
+        effects = self.graph.effects
+        self.parts.append("imports")
+        own = (self.path,) if self.path in effects.unattached else ()
+        for path in (*own, *effects.outward_of(self.path)):
+            self.edge(f"{path}::{MODULE}", 1, "import")
 
     def _names(self) -> None:
         """Names that the file gets from code that runs when it is imported."""
@@ -364,8 +357,8 @@ class _Maker:
         self.sizes |= other.sizes
 
     def _imports_act(self) -> None:
-        if self.path in self.graph.effects.acting or self.path in self.graph.effects.unattached:
-            self.edge(f"{self.path}::{MODULE}", 1, MODULE)
+        if self.path in self.graph.effects.unattached or self.graph.effects.outward_of(self.path):
+            self.edge(f"{self.path}::{IMPORTS}", 1, IMPORTS)
         if not self.name.startswith("__"):
             self._filled(self.path, 1)
 
@@ -460,10 +453,10 @@ class _Maker:
         place = f"{self.path}:{line}"
         if item.kind == "run":
             effects = self.graph.effects
-            reached = effects.acting if pattern == UNKNOWN else self.graph.by_name.files(pattern)
-            for path in sorted(reached):
-                if path in effects.acting and path != self.path:
-                    self.loosely(f"{path}::{MODULE}", line, "import_module")
+            files = self.graph.by_name.files(pattern) if pattern != UNKNOWN else []
+            reached = {place for path in files for place in effects.outward_of(path)}
+            for path in sorted(reached if pattern != UNKNOWN else effects.outward):
+                self.loosely(f"{path}::{MODULE}", line, "import_module")
         elif pattern == UNKNOWN:
             self.unresolved[f"{place} uses a module by a computed name; every Python file counts"] = None
             self.loosely(EVERYTHING, line, "import_module")
@@ -475,247 +468,3 @@ class _Maker:
                 self.externals[f"import {pattern}"] = None
             for path in files:
                 self.loosely(f"{path}::*", line, pattern)
-
-
-@dataclass(frozen=True)
-class _Attached:
-    """An effect that belongs to a symbol; ``full``: what it refers to belongs to the symbol too."""
-
-    path: str
-    effect: Effect
-    full: bool
-
-
-class _Effects:
-    """Statements at module level, and decorators that register: which symbols they change."""
-
-    def __init__(self, graph: Graph, live: list[str]) -> None:
-        self.graph = graph
-        self.names = graph.names
-        self.attached: dict[str, list[_Attached]] = {}
-        self.registered: dict[str, list[tuple[str, int]]] = {}
-        self.unattached: dict[str, list[tuple[Effect, tuple[str, ...]]]] = {}
-        self.filling: dict[str, list[tuple[str, Effect]]] = {}
-        self._imported: dict[str, list[tuple[str, int]]] = {}
-        for path in live:
-            for effect in self.names.table(path).facts.effects:
-                self._attach(path, effect)
-            self._registrations(path)
-        self.acting: frozenset[str] = frozenset(self._acting(live, self._follow_calls()))
-
-    def imported(self, path: str) -> list[tuple[str, int]]:
-        """Files that importing a file imports, with lines: its imports, and the packages on the way."""
-        known = self._imported.get(path)
-        if known is None:
-            found = dict(imported_by(self.names, path))
-            for effect in self.names.table(path).facts.effects:
-                for item in self.graph.by_name.direct(path, effect.uses):
-                    if item.what != UNKNOWN:
-                        for module in self.graph.by_name.files(item.what):
-                            places = (module, *self.names.modules.packages_of(module))
-                            found.update(dict.fromkeys(places, item.line))
-            found.pop(path, None)
-            known = self._imported[path] = list(found.items())
-        return known
-
-    def _follow_calls(self) -> set[str]:
-        """Find what import effects do through the functions that they call.
-
-        Files whose own globals are written, or looked up by computed names, go to ``filling``; the result is the files
-        that act on things outside the tree.
-        """
-        outward: set[str] = set()
-        for path, effects in self.unattached.items():
-            for effect, chains in effects:
-                if self._acts(path, effect.uses, ""):
-                    outward.add(path)
-                for target, uses, owner in self._called(path, chains):
-                    if self._acts(target, uses, owner):
-                        outward.add(path)
-                    if any(item.kind in ("fill", "code") for item in uses.dynamics):
-                        self.filling.setdefault(target, []).append((path, effect))
-                if any(item.kind in ("fill", "code") for item in effect.uses.dynamics):
-                    self.filling.setdefault(path, []).append((path, effect))
-        return outward
-
-    def _called(self, path: str, chains: tuple[str, ...]) -> Iterable[tuple[str, Uses, str]]:
-        """Every piece of code that chains lead to by name: file, uses, and the class it stands in."""
-        queue = [symbol for chain in chains for symbol in self._symbols(path, chain)]
-        seen: set[str] = set()
-        for symbol in queue:
-            if symbol in seen:
-                continue
-            seen.add(symbol)
-            target, _, name = symbol.partition("::")
-            for definition in self.names.definitions(symbol):
-                owner = name.rpartition(".")[0]
-                if definition.kind == "class":
-                    queue += [f"{target}::{member}" for member in self.names.table(target).members.get(name, ())]
-                yield target, definition.uses, owner
-                for chain, _ in definition.uses.refs:
-                    found = self.names.resolve(target, chain, definition.uses.imports, owner).symbols
-                    queue += [item for item in found if not item.endswith("::*")]
-
-    def _acts(self, path: str, uses: Uses, owner: str) -> bool:
-        """Whether code changes something outside the tree: an assignment, or a call for its own sake."""
-        for chain in (*uses.writes, *uses.commands):
-            if chain.startswith("@"):
-                continue
-            found = self.names.resolve(path, chain, uses.imports, owner)
-            if any(not name.startswith(_QUIET_CALLEES) for name in found.externals):
-                return True
-        return False
-
-    def _attach(self, path: str, effect: Effect) -> None:
-        targets: dict[str, bool] = {}
-        follow: dict[str, None] = {}
-        for chain in effect.uses.writes:
-            targets.update(dict.fromkeys(self._symbols(path, chain), True))
-            found = self.names.resolve(path, chain)
-            if found.unresolved:  # a name that a module of the tree is given from outside
-                targets.update(dict.fromkeys(found.symbols, True))
-        for position, (callee, arguments) in enumerate(effect.uses.calls):
-            self._call(path, callee, arguments, targets, follow, outermost=position == 0)
-        for target, full in targets.items():
-            self.attached.setdefault(target, []).append(_Attached(path, effect, full))
-        if not any(targets.values()) and not (follow.keys() and self._quiet(path, follow)):
-            chains = tuple(follow) or tuple(chain for chain, _ in effect.uses.refs)
-            self.unattached.setdefault(path, []).append((effect, chains))
-
-    def _symbols(self, path: str, chain: str) -> list[str]:
-        return [symbol for symbol in self.names.resolve(path, chain).symbols if not symbol.endswith("::*")]
-
-    def _call(
-        self,
-        path: str,
-        callee: str,
-        arguments: tuple[str, ...],
-        targets: dict[str, bool],
-        follow: dict[str, None],
-        *,
-        outermost: bool,
-    ) -> None:
-        owner, _, method = callee.rpartition(".")
-        given = [symbol for chain in arguments for symbol in self._symbols(path, chain)]
-        functions = self._symbols(path, callee) if callee else []
-        for function in functions:
-            if _is_object(self.names, function) and owner and method not in MUTATORS:
-                targets[function] = True  # a method of an object made at module level
-            written = self.graph.written_by(function)
-            targets.update(dict.fromkeys(written - {"@param"}, True))
-            if "@param" in written:
-                targets.update(dict.fromkeys(given, True))
-        if outermost and callee and method not in MUTATORS:
-            follow[callee] = None
-            if not functions:
-                for symbol in given:
-                    targets.setdefault(symbol, False)
-                follow.update(dict.fromkeys(arguments))
-
-    def _quiet(self, path: str, follow: Iterable[str]) -> bool:
-        first = next(iter(follow))
-        found = self.names.resolve(path, first)
-        return bool(found.externals) and all(name.startswith(_QUIET_CALLEES) for name in found.externals)
-
-    def _registrations(self, path: str) -> None:
-        """``@TABLE.register("x")``: what the decorator changes depends on what it decorates."""
-        for definition in self.names.table(path).facts.definitions:
-            for decorator in definition.decorators:
-                if not decorator.chain or self.graph.declares(path, decorator):
-                    continue
-                owner = decorator.chain.rpartition(".")[0]
-                for symbol in self._symbols(path, decorator.chain):
-                    changed = set(self.graph.written_by(symbol) - {"@param"})
-                    if _is_object(self.names, symbol) and owner:
-                        changed.add(symbol)
-                    for target in changed - {f"{path}::{definition.name}"}:
-                        entry = (f"{path}::{definition.name}", definition.line)
-                        self.registered.setdefault(target, []).append(entry)
-
-    def _acting(self, live: list[str], outward: set[str]) -> set[str]:
-        """Files that act on things outside the tree when imported, by themselves or through what they import."""
-        importers: dict[str, list[str]] = {}
-        for path in live:
-            for module, _ in self.imported(path):
-                importers.setdefault(module, []).append(path)
-        found = set(outward)
-        queue = list(found)
-        for path in queue:
-            for importer in importers.get(path, ()):
-                if importer not in found:
-                    found.add(importer)
-                    queue.append(importer)
-        return found
-
-
-def imported_by(names: Names, path: str) -> list[tuple[str, int]]:
-    """Files that importing a file runs: what it imports at module level, and the packages on the way."""
-    found = dict.fromkeys(names.modules.packages_of(path), 1)
-    for item in names.table(path).facts.imports:
-        module = names.module(path, item)
-        if module is None:
-            continue
-        child = names.modules.child(module, item.attribute) if item.attribute and item.attribute != "*" else None
-        for place in (module, child):
-            if place is not None and not place.endswith("/") and place != path:
-                found.setdefault(place, item.line)
-                for package in names.modules.packages_of(place):
-                    if package != path:
-                        found.setdefault(package, item.line)
-    return list(found.items())
-
-
-def import_closure(names: Names, paths: Iterable[str]) -> list[str]:
-    """The given files, and every file of the tree that importing them can run, modules imported by name included."""
-    return _Reached(names).closure(paths)
-
-
-class _Reached:
-    """Works out :func:`import_closure`."""
-
-    def __init__(self, names: Names) -> None:
-        self.names = names
-        self.by_name = ImportsByName(names)
-        self.found: dict[str, None] = {}
-        self.importers: set[str] = set()
-
-    def closure(self, paths: Iterable[str]) -> list[str]:
-        self._follow(paths)
-        before = -1
-        # a function that imports what it is given makes its callers import it, wherever they are
-        while self.importers and len(self.found) != before:
-            before = len(self.found)
-            functions = frozenset(self.importers)
-            for path in list(self.found):
-                for uses, owner in self._uses(path):
-                    for item in self.by_name.through(path, uses, owner, functions):
-                        self._follow(self._files(item))
-        return list(self.found)
-
-    def _follow(self, paths: Iterable[str]) -> None:
-        queue = [path for path in paths if path not in self.found]
-        self.found.update(dict.fromkeys(queue))
-        for path in queue:
-            self.importers |= self.by_name.importers(path)
-            reached = dict.fromkeys(module for module, _ in imported_by(self.names, path))
-            for uses, owner in self._uses(path):
-                for item in self.by_name.direct(path, uses, method=bool(owner)) if uses.dynamics else ():
-                    reached.update(dict.fromkeys(self._files(item)))
-            for module in reached:
-                if module not in self.found:
-                    self.found[module] = None
-                    queue.append(module)
-
-    def _uses(self, path: str) -> Iterable[tuple[Uses, str]]:
-        facts = self.names.table(path).facts
-        for definition in facts.definitions:
-            yield definition.uses, definition.name.rpartition(".")[0]
-            for decorator in definition.decorators:
-                yield decorator.uses, ""
-        for effect in facts.effects:
-            yield effect.uses, ""
-
-    def _files(self, item: Dynamic) -> list[str]:
-        if item.what == UNKNOWN:
-            return sorted(self.names.modules.files)
-        return self.by_name.files(item.what)

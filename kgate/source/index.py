@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from kgate.source.cache import FactsStore, Tree
-from kgate.source.closure import Rests, rests_on
+from kgate.source.closure import DeclaredFiles, Rests, rests_on
 from kgate.source.config import Root, matches
 from kgate.source.declarations import Declarations, Declared
 from kgate.source.device import DeviceFunctions
+from kgate.source.effects import import_closure
 from kgate.source.evaluate import Findings
 from kgate.source.facts import FileFacts
-from kgate.source.graph import Graph, import_closure
+from kgate.source.graph import Graph
 from kgate.source.modules import Modules
 from kgate.source.names import Names
 from kgate.source.records import Closure, Declaration, DeviceFunction, Finding
@@ -96,14 +97,12 @@ class Index:
                 ] = None
 
     def _missing_files(self) -> None:
-        from kgate.source.closure import _Files
-
         for identity, declared in self._reader.found.items():
             declaration = declared.declaration
             for what in ("depends", "sources"):
                 for pattern in getattr(declaration, what):
-                    files = _Files(self.graph, declared, {})
-                    if files.matching(pattern) or any(files._holds(link, pattern) for link in files.gitlinks):
+                    files = DeclaredFiles(self.graph, declared, {})
+                    if files.matching(pattern) or any(files.holds(link, pattern) for link in files.gitlinks):
                         continue
                     self._found.items[
                         Finding(

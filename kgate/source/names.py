@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from kgate.source.cache import FactsStore
 from kgate.source.facts import Definition, FileFacts
@@ -340,8 +340,3 @@ class _Table:
             owner = name.rpartition(".")[0]
             if owner:
                 self.members.setdefault(owner, []).append(name)
-
-
-def symbols_of(names: Names, path: str) -> Iterable[str]:
-    """Ids of everything that a file defines at its top."""
-    return (f"{path}::{name}" for name in names.table(path).definitions if "." not in name)

@@ -108,8 +108,13 @@ class Edge:
 
 @dataclass(frozen=True)
 class Closure:
-    """Everything a kernel rests on. A symbol's id is ``path.py::qualname``; ``path.py::*`` is a whole file,
-    ``path.py::<module>`` what a file does when it is imported."""
+    """Everything a kernel rests on.
+
+    A symbol's id is ``path.py::qualname``. ``path.py::*`` is a whole file, ``path.py::<module>`` what running a file
+    does to things outside the tree, ``path.py::<imports>`` the same of all files that importing it runs,
+    ``path.py::<names>`` the names that it gets from code that runs then, ``path.py::Class.<class>`` a class without
+    its members, and ``*`` every Python file.
+    """
 
     identity: str
     """The kernel."""

@@ -116,3 +116,14 @@ def test_a_budget_cuts_the_run_and_says_what_did_not_run(hostile: Any) -> None:
     assert report["not_run"] > 0
     assert report["not_run_why"] == "budget"
     assert code == 4  # something was due, and nothing ran
+
+
+def test_a_kernel_that_always_hangs_costs_three_time_limits_not_sixty(hostile: Any) -> None:
+    (hostile.path / "pyproject.toml").write_text("[tool.kgate]\ncase-timeout = 2\n")
+    source = KERNEL.format(name="hangs", mask="offs < n", before="while True: pass")
+    (hostile.path / "ops" / "hangs.py").write_text(source)
+    code, report, _ = hostile.check("hangs", "--probe", "accuracy")
+    assert code == 1
+    hung = [f for v in report["verdicts"] for f in v["failing"] if f["status"] == "hang"]
+    assert 3 <= len(hung) <= 4  # one more may be in flight
+    assert any("after 3 cases" in why for why in report["skipped"])

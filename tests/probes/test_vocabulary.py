@@ -94,6 +94,18 @@ def chosen(x):
     return x.shape[1] - 1 - x.flip(1).argmax(1) FAULT
 """,
     ),
+    "narrow": (
+        """Envelope(inputs={"x": Tensor("N", "T")}, outputs={"y": Tensor("N", "T")}, dtypes={"T": FLOATS},
+                    dims={"N": Dim(0, 4096)})""",
+        """
+def reference(x):
+    assert x.dtype in (torch.float32, torch.bfloat16)
+    return x * 2
+@kernel(reference=reference, fallback=reference, envelope=ENVELOPE)
+def narrow(x):
+    return x * 2 FAULT
+""",
+    ),
     "generated": (
         """Envelope(inputs={"x": Tensor("N", "float32"), "index": Tensor("N", "int64")},
                     outputs={"y": Tensor("N", "float32")}, dims={"N": Dim(1, 4096)})""",
@@ -117,6 +129,7 @@ FAULT = {
     "ragged": "+ 1",
     "scaled": "+ 1",
     "chosen": "* 0",
+    "narrow": "+ 1",
     "generated": ".flip(0)",
 }
 
@@ -163,3 +176,8 @@ def test_outputs_have_figures_by_name_and_ignored_ones_have_none(found):
 
 def test_a_check_of_the_declaration_has_its_own_words(found):
     assert found["chosen", True][0].message == "not a largest element"
+
+
+def test_a_reference_that_refuses_float64_runs_in_its_own_dtypes_and_that_is_said(found):
+    (note,) = found["narrow", False][0].details["notes"]
+    assert "in its own dtypes" in note

@@ -144,7 +144,8 @@ def test_an_enum_counts_as_a_whole(selects):
 def test_methods_that_call_each_other_through_self(selects):
     preamble = (
         "class Op:\n    scale = 2\n    @classmethod\n    def run(cls, x):\n        return cls.inner(x)\n"
-        "    @classmethod\n    def inner(cls, x):\n        return x * cls.scale\n    def other(self):\n        return 5\n"
+        "    @classmethod\n    def inner(cls, x):\n        return x * cls.scale\n"
+        "    def other(self):\n        return 5\n"
     )
     assert selects(preamble, "return Op.run(x)", {"k.py": ("x * cls.scale", "x + cls.scale")}) == CODE
     assert selects(preamble, "return Op.run(x)", {"k.py": ("scale = 2", "scale = 3")}) == CODE
@@ -209,7 +210,8 @@ def test_what_a_table_is_filled_with_belongs_to_it(selects):
 
 def test_a_decorator_that_registers_fills_its_table(selects):
     preamble = (
-        "TABLE = {}\ndef register(name):\n    def keep(fn):\n        TABLE[name] = fn\n        return fn\n    return keep\n"
+        "TABLE = {}\ndef register(name):\n    def keep(fn):\n        TABLE[name] = fn\n"
+        "        return fn\n    return keep\n"
         "@register('f')\ndef f(x):\n    return 1\n"
     )
     assert selects(preamble, "return TABLE['f'](x)", {"k.py": ("return 1", "return 2")}) == CODE
@@ -223,7 +225,8 @@ def test_a_decorator_that_registers_fills_its_table(selects):
     )
     assert selects(preamble, "return OPS.get('f')(x)", {"k.py": ("return 1", "return 2")}) == CODE
     preamble = (
-        "class Registry:\n    table = {}\n    @classmethod\n    def register(cls, fn):\n        cls.table[fn.__name__] = fn\n"
+        "class Registry:\n    table = {}\n    @classmethod\n    def register(cls, fn):\n"
+        "        cls.table[fn.__name__] = fn\n"
         "        return fn\n@Registry.register\ndef f(x):\n    return 1\n"
     )
     assert selects(preamble, "return Registry.table['f'](x)", {"k.py": ("return 1", "return 2")}) == CODE
@@ -322,7 +325,9 @@ def test_importlib_by_a_known_name_a_prefix_and_an_unknown_name(selects):
 
 def test_a_package_with_module_getattr_counts_what_is_below_it(selects):
     extra = {
-        "lib/__init__.py": "import importlib\ndef __getattr__(name):\n    return importlib.import_module('.' + name, __name__)\n",
+        "lib/__init__.py": (
+            "import importlib\ndef __getattr__(name):\n    return importlib.import_module('.' + name, __name__)\n"
+        ),
         "lib/a.py": "def f(x):\n    return 1\n",
     }
     assert selects("import lib", "return lib.thing(x)", {"lib/a.py": ("return 1", "return 3")}, extra) == CODE
@@ -449,3 +454,71 @@ def test_block_sizes_are_gathered_from_launches_configs_constants_and_thresholds
         )
     )
     assert trees.index({"k.py": source}).closure("k.py::k").block_sizes == (24, 48, 96, 160, 512, 2048, 4096, 65536)
+
+
+def test_a_function_that_imports_what_it_is_given_is_judged_by_its_calls(selects):
+    helper = "import importlib\ndef load(name):\n    module = importlib.import_module(name)\n    return module\n"
+    extra = {"load.py": helper, "lib/a.py": "def f(x):\n    return 1\n", "far.py": "Z = 1\n"}
+    edit, far = {"lib/a.py": ("return 1", "return 3")}, {"far.py": ("Z = 1", "Z = 2")}
+    preamble = "from load import load\n"
+    assert selects(preamble, "return load('torch').sin(x)", far, extra) == NOTHING
+    assert selects(preamble, "return load('lib.a').f(x)", edit, extra) == CODE
+    assert selects(preamble, "return load(name='lib.a').f(x)", edit, extra) == CODE
+    assert selects(preamble, "return load('lib.a').f(x)", far, extra) == NOTHING
+    assert selects(preamble, "return load(x).f(x)", far, extra) == CODE
+    assert selects(preamble, "return [g('torch') for g in (load,)]", far, extra) == CODE
+
+
+def test_plug_ins_that_are_imported_by_name_and_register_belong_to_their_table(selects):
+    extra = {
+        "ops/__init__.py": (
+            "import importlib, pkgutil\nfor _, name, _ in pkgutil.iter_modules(__path__):\n"
+            "    importlib.import_module(f'{__name__}.{name}')\n"
+        ),
+        "ops/table.py": "TABLE = {}\ndef register(fn):\n    TABLE[fn.__name__] = fn\n    return fn\n",
+        "ops/plug.py": ("from .table import register\n@register\ndef f(x):\n    return 1\ndef g(x):\n    return 2\n"),
+        "far/plug.py": "def f(x):\n    return 1\n",
+    }
+    preamble, body = "from ops.table import TABLE\n", "return TABLE['f'](x)"
+    assert selects(preamble, body, {"ops/plug.py": ("return 1", "return 3")}, extra) == CODE
+    assert selects(preamble, body, {"ops/plug.py": ("return 2", "return 3")}, extra) == NOTHING
+    assert selects(preamble, body, {"far/plug.py": ("return 1", "return 3")}, extra) == NOTHING
+    preamble, body = "from ops.plug import g\n", "return g(x)"
+    assert selects(preamble, body, {"ops/plug.py": ("return 1", "return 3")}, extra) == NOTHING
+
+
+def test_names_that_a_package_is_given_by_running_code_select_more(selects):
+    extra = {
+        "ops/__init__.py": (
+            "from .default import f\nimport importlib\ndef replace():\n"
+            "    better = importlib.import_module('ops.better')\n"
+            "    for name in better.NAMES:\n        globals()[name] = getattr(better, name)\nreplace()\n"
+        ),
+        "ops/default.py": "def f(x):\n    return 1\n",
+        "ops/better.py": "NAMES = ['f']\ndef f(x):\n    return 2\n",
+    }
+    edit = {"ops/better.py": ("return 2", "return 3")}
+    assert selects("from ops import f\n", "return f(x)", edit, extra) == CODE
+    assert selects("from ops.default import f\n", "return f(x)", edit, extra) == NOTHING
+
+
+def test_a_new_import_without_effects_changes_nothing_for_the_others(selects):
+    extra = {"dev.py": "def f(x):\n    return 1\n", "more.py": "def g(x):\n    return 2\n"}
+    edit = {"dev.py": ("def f", "import more\ndef f")}
+    assert selects("from dev import f\n", "return f(x)", edit, extra) == NOTHING
+
+
+def test_a_changed_guard_at_the_top_of_a_file_selects_what_uses_the_file(selects):
+    extra = {"dev.py": "import triton\nassert triton.__version__ > '3.0'\ndef f(x):\n    return 1\n"}
+    assert selects("from dev import f\n", "return f(x)", {"dev.py": ("'3.0'", "'3.1'")}, extra) == CODE
+
+
+def test_loggers_tie_nothing_together(selects):
+    extra = {
+        "log.py": "import logging\nlogger = logging.getLogger(__name__)\n",
+        "dev.py": (
+            "from log import logger\ndef note(fn):\n    logger.info(fn)\n    return fn\n"
+            "@note\ndef f(x):\n    return 1\n@note\ndef g(x):\n    return 2\n"
+        ),
+    }
+    assert selects("from dev import f\n", "return f(x)", {"dev.py": ("return 2", "return 3")}, extra) == NOTHING

@@ -50,7 +50,10 @@ def test_a_declaration_says_where_it_stands(read, good):
 
 
 def test_values_are_read_through_names_arithmetic_spreads_and_strings(read, good):
-    preamble = "from sizes import MAX, COMMON, Cfg\nHALF = ('float16', 'bfloat16')\nFLOATS = (*HALF, 'float32')\nWHO = 'llama'\n"
+    preamble = (
+        "from sizes import MAX, COMMON, Cfg\nHALF = ('float16', 'bfloat16')\n"
+        "FLOATS = (*HALF, 'float32')\nWHO = 'llama'\n"
+    )
     extra = {
         "sizes.py": "K = 2 ** 10\nMAX = 4 * K - 1\nCOMMON = {'N': None}\nclass Cfg:\n    TOP = 7\nDIMS = dict(M=1)\n"
     }
@@ -106,7 +109,8 @@ def test_kernel_is_recognised_under_any_name(trees, good, line):
 
 def test_a_file_that_mentions_none_of_kgates_words_is_found_through_its_alias(trees):
     compat = f"from kgate import kernel as declare, Dim, Envelope, Tensor\nENV = {trees.ENVELOPE}\n"
-    source = f"from compat import declare, ENV\n{FUNCTIONS}@declare(reference=ref, fallback=eager, envelope=ENV)\ndef k(x):\n    return x\n"
+    declaration = "@declare(reference=ref, fallback=eager, envelope=ENV)\ndef k(x):\n    return x\n"
+    source = f"from compat import declare, ENV\n{FUNCTIONS}{declaration}"
     index = trees.index({"plain.py": source, "compat.py": compat})
     assert [declaration.identity for declaration in index.declarations] == ["plain.py::k"]
 
@@ -271,6 +275,11 @@ def test_a_signature_that_does_not_fit_is_found_at_the_function(trees, good):
     (finding,) = trees.index({"k.py": source}).findings
     assert finding.code == "parameter-undeclared"
     assert finding.line == source[: source.index("def k(")].count("\n") + 1
+
+
+def test_a_method_is_no_kernel(trees, good):
+    source = f"{trees.HEADER}{FUNCTIONS}class Op:\n    @kernel({good})\n    def run(self, x):\n        return x\n"
+    assert codes(trees.index({"k.py": source})) == ["not-a-function"]
 
 
 def test_columns_count_characters(trees):

@@ -133,7 +133,8 @@ def test_autograd_functions_are_followed_through_apply(trees):
         trees.HEADER
         + "@triton.jit\n"
         + BODY
-        + "class F(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        _k[(1,)](x)\n        return x\n"
+        + "class F(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
+        + "        _k[(1,)](x)\n        return x\n"
         + trees.declared("scale", "return F.apply(x)")
     )
     assert device(trees.index({"k.py": source})).declared_by == ("k.py::scale",)

@@ -290,11 +290,6 @@ def sass_instructions(cubin: bytes) -> int:
     return total
 
 
-def code_sections(cubin: bytes) -> list[bytes]:
-    """The bytes of a cubin's code sections, in the order of their names."""
-    return [body for name, body in sorted(_sections(cubin)) if name.startswith(".text.")]
-
-
 def _sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
     if elf[:4] != b"\x7fELF" or elf[4] != 2:
         raise ValueError("the compiled binary is not a 64-bit ELF file")

@@ -32,9 +32,7 @@ class RecordedKernel:
     function = None
     packed_metadata = None
 
-    def __init__(
-        self, fn: Any, signature: Any, constexprs: Any, options: Any, attrs: Any, target: Any
-    ) -> None:
+    def __init__(self, fn: Any, signature: Any, constexprs: Any, options: Any, attrs: Any, target: Any) -> None:
         self.fn = fn
         self.signature = signature
         self.constexprs = constexprs
@@ -181,9 +179,7 @@ def _config_values(config: Any) -> dict[str, Any]:
     return values
 
 
-def _benchmark(
-    kernel_call: Callable[[], Any], *_: Any, quantiles: Sequence[float] | None = None, **__: Any
-) -> Any:
+def _benchmark(kernel_call: Callable[[], Any], *_: Any, quantiles: Sequence[float] | None = None, **__: Any) -> Any:
     """Call once, so that the launch is recorded, and say that it took a millisecond."""
     kernel_call()
     return [1.0] * len(quantiles) if quantiles else 1.0

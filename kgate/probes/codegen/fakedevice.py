@@ -37,7 +37,12 @@ def _register_guard(torch: Any) -> None:
     for CPU alone; with a CUDA build, the real guard would start a context. The CPU's guard does nothing too.
     """
     library = os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so")
-    guards = (ctypes.c_void_p * 2).in_dll(ctypes.CDLL(library), _GUARDS)
+    try:
+        guards = (ctypes.c_void_p * 2).in_dll(ctypes.CDLL(library), _GUARDS)
+    except (OSError, ValueError) as error:
+        raise RuntimeError(
+            f"cannot fake a device in torch {torch.__version__}: {error}; the codegen probe was tried with 2.13"
+        ) from error
     guards[_CUDA] = guards[_CPU]
 
 

@@ -318,12 +318,14 @@ class Builder(upstream.InterpreterBuilder):  # type: ignore[misc]
         return make(encode(np.minimum(np.maximum(values, low), high), scalar), scalar)
 
     def create_select(self, cond: Handle, lhs: Handle, rhs: Handle) -> Handle:
-        result = make(np.where(cond.data, lhs.data, rhs.data), lhs.dtype.scalar)
+        # Bits of one width may carry two types here (int32 and uint32); NumPy would widen them.
+        other = rhs.data if rhs.data.dtype == lhs.data.dtype else rhs.data.view(lhs.data.dtype)
+        result = make(np.where(cond.data, lhs.data, other), lhs.dtype.scalar)
         if _WRAPPED in lhs.attr or _WRAPPED in rhs.attr:
             nowhere: Array = np.zeros((1,), dtype=np.bool_)
             left, line = lhs.attr.get(_WRAPPED, (nowhere, None))
-            right, other = rhs.attr.get(_WRAPPED, (nowhere, None))
-            result.attr[_WRAPPED] = (np.where(cond.data, left, right), line or other)
+            right, second = rhs.attr.get(_WRAPPED, (nowhere, None))
+            result.attr[_WRAPPED] = (np.where(cond.data, left, right), line or second)
         return result
 
     def create_dot(self, a: Handle, b: Handle, d: Handle, input_precision: Any, max_num_imprecise_acc: Any) -> Handle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from kgate.probes.accuracy import ELEMENT_BOUND, GRADIENT_BOUND, Budget, Judgeme
 from kgate.probes.worker import draw, endings, variants
 from kgate.probes.worker.calling import Call, WrongOutputs, named_outputs
 from kgate.probes.worker.inputs import LAZY_BYTES, make_inputs
-from kgate.probes.worker.oracle import widen, widened
+from kgate.probes.worker.oracle import plain, widen, widened
 
 Answer = dict[str, Any]
 
@@ -28,10 +28,11 @@ _STATUS = {
     interpreter.OUT_OF_BOUNDS: "out-of-bounds",
     interpreter.UNWRITTEN_OUTPUT: "unwritten",
     interpreter.INT32_OVERFLOW: "overflow",
-    interpreter.UNINITIALISED_READ: "wrong",
     interpreter.STORE_CONFLICT: "wrong",
 }
-_GRAVEST = ("overflow", "out-of-bounds", "unwritten", "wrong")
+_GRAVEST = ("overflow", "out-of-bounds", "unwritten", "wrong", "")
+# A read of memory that nothing wrote is no failure by itself: kernels load whole tiles and mask them afterwards. What
+# was read is poison, so that it shows in the result wherever it matters.
 _FALLBACK_ROUNDINGS = 8
 """A fallback is not the kernel: it may round after every step of its own."""
 
@@ -123,20 +124,50 @@ class Expected:
     magnitudes: dict[str, Any] = field(default_factory=dict)
     """What the reference gives on the inputs' absolute values, where an output's ``Numerics`` ask for it."""
 
+    note: str = ""
+    """Why the reference did not run in float64, where it did not."""
+
     @classmethod
     def of(
         cls, kernel: Any, case: Case, inputs: Mapping[str, Any], upstream: Mapping[str, Any] | None = None
     ) -> Expected:
-        """Run the reference in float64 on the inputs as already rounded; with ``upstream``, backward as well."""
-        wide = {name: widen(value) for name, value in inputs.items()}
-        leaves = {name: wide[name].requires_grad_() for name in _differentiable(kernel, inputs)} if upstream else {}
-        with torch.set_grad_enabled(bool(upstream)), widened(), launcher_only():
-            arguments = {name: value.clone() if name in leaves else value for name, value in wide.items()}
+        """Run the reference in float64 on the inputs as already rounded; with ``upstream``, backward as well.
+
+        A reference that cannot do float64 runs in its own dtypes, and the note says so. Raises ``ReferenceFails``
+        where it does not run at all.
+        """
+        try:
+            return cls._run(kernel, inputs, upstream or {}, widen, widened)
+        except Exception as error:
+            why = endings.describe(error)
+            try:
+                found = cls._run(kernel, inputs, upstream or {}, plain, contextlib.nullcontext)
+            except Exception as own:
+                raise ReferenceFails(f"the reference fails: {endings.describe(own)}") from own
+            return replace(found, note=f"the reference ran in its own dtypes, since in float64 it fails: {why}")
+
+    @classmethod
+    def _run(
+        cls,
+        kernel: Any,
+        inputs: Mapping[str, Any],
+        upstream: Mapping[str, Any],
+        copy: Callable[[Any], Any],
+        surroundings: Callable[[], contextlib.AbstractContextManager[None]],
+    ) -> Expected:
+        given = {name: copy(value) for name, value in inputs.items()}
+        leaves = {name: given[name].requires_grad_() for name in _differentiable(kernel, inputs)} if upstream else {}
+        with torch.set_grad_enabled(bool(upstream)), surroundings(), launcher_only():
+            arguments = {name: value.clone() if name in leaves else value for name, value in given.items()}
             returned = Call.of(kernel, arguments).on(kernel.reference)
         outputs = dict(flat(outputs_of(kernel.envelope, returned, arguments)))
-        plain = {name: value.detach() if isinstance(value, torch.Tensor) else value for name, value in outputs.items()}
-        gradients = _backward(outputs, leaves, {k: widen(v) for k, v in (upstream or {}).items()})
-        return cls(plain, gradients, _magnitudes(kernel, wide))
+        values = {name: value.detach() if isinstance(value, torch.Tensor) else value for name, value in outputs.items()}
+        gradients = _backward(outputs, leaves, {name: copy(value) for name, value in upstream.items()})
+        return cls(values, gradients, _magnitudes(kernel, given))
+
+
+class ReferenceFails(RuntimeError):
+    """The reference does not run on the inputs of a case."""
 
 
 def _magnitudes(kernel: Any, wide: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,6 +244,8 @@ class _Trial:
         if problem is not None:
             return problem
         want = Expected.of(self.kernel, self.case, before, upstream)
+        if want.note:
+            self.details["notes"] = [*self.details.get("notes", []), want.note]
         return self._outputs(got, want) or self._judge_gradients(gradients, want) or self._result("ok", "")
 
     @contextlib.contextmanager
@@ -247,7 +280,7 @@ class _Trial:
 
     def _violations(self, log: Any) -> Answer | None:
         """The gravest thing the interpreter saw, with the device line and the argument."""
-        found = sorted(log.violations, key=lambda v: _GRAVEST.index(_STATUS[v.kind]))
+        found = sorted(log.violations, key=lambda v: _GRAVEST.index(_STATUS.get(v.kind, "")))
         if not found:
             return None
         self.details["violations"] = [
@@ -262,6 +295,9 @@ class _Trial:
             for one in found[:20]
         ]
         worst = found[0]
+        if worst.kind not in _STATUS:
+            self.details["notes"] = [*self.details.get("notes", []), worst.message]
+            return None
         line = endings.shown(worst.device_line, self.tree) if worst.device_line else ""
         message = f"{worst.message} ({worst.count} times)" if worst.count > 1 else worst.message
         where = {"line": line} if line else {}

@@ -41,10 +41,15 @@ def widened() -> Iterator[None]:
 def widen(value: Any) -> Any:
     """A plain CPU copy of ``value`` with floating-point tensors in float64; lists and tuples alike."""
     if isinstance(value, torch.Tensor):
-        plain = value.detach().clone(memory_format=torch.contiguous_format)
-        if plain.is_complex():
-            return plain.to(torch.complex128)
-        return plain.to(torch.float64) if plain.is_floating_point() else plain
-    if isinstance(value, (list, tuple)):
-        return type(value)(widen(item) for item in value)
-    return value
+        copy = plain(value)
+        if copy.is_complex():
+            return copy.to(torch.complex128)
+        return copy.to(torch.float64) if copy.is_floating_point() else copy
+    return type(value)(map(widen, value)) if isinstance(value, (list, tuple)) else value
+
+
+def plain(value: Any) -> Any:
+    """A contiguous copy of ``value`` without history, in its own dtype; lists and tuples alike."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone(memory_format=torch.contiguous_format)
+    return type(value)(map(plain, value)) if isinstance(value, (list, tuple)) else value

@@ -61,9 +61,7 @@ def _write_tree(snapshot: Snapshot, tree: Path, index: Path) -> None:
     options = ["-c", "core.sparseCheckout=false", "-c", "core.bare=false", f"--git-dir={repository.git_dir}"]
     extra = {"GIT_INDEX_FILE": str(index)}
     repository.git(*options, "read-tree", snapshot.tree, extra=extra)
-    repository.git(
-        *options, f"--work-tree={tree}", "-C", tree, "checkout-index", "--all", "--force", extra=extra
-    )
+    repository.git(*options, f"--work-tree={tree}", "-C", tree, "checkout-index", "--all", "--force", extra=extra)
     for path, commit in snapshot.gitlinks().items():
         _fill_submodule(repository, path, commit, tree / path)
 
@@ -90,11 +88,7 @@ def _fill_submodule(repository: Repository, path: str, commit: str, place: Path)
 def _carried(snapshot: Snapshot, carry: Sequence[str]) -> Iterator[tuple[str, Path]]:
     for pattern in carry:
         top = snapshot.repository.toplevel
-        if (
-            PurePosixPath(pattern).is_absolute()
-            or ".." in PurePosixPath(pattern).parts
-            or not pattern.strip("./")
-        ):
+        if PurePosixPath(pattern).is_absolute() or ".." in PurePosixPath(pattern).parts or not pattern.strip("./"):
             raise GitError(
                 f"carry names {pattern!r}, which is not inside the repository",
                 "give a path relative to its root",
@@ -102,9 +96,7 @@ def _carried(snapshot: Snapshot, carry: Sequence[str]) -> Iterator[tuple[str, Pa
         found = sorted(top.glob(pattern)) if any(char in pattern for char in "*?[") else [top / pattern]
         found = [path for path in found if path.exists()]
         if not found:
-            raise GitError(
-                f"carry names {pattern!r}, which is not in {top}", "build it first, or remove it from carry"
-            )
+            raise GitError(f"carry names {pattern!r}, which is not in {top}", "build it first, or remove it from carry")
         for path in found:
             yield from _missing_parts(snapshot, path.relative_to(top).as_posix(), path)
 
@@ -114,11 +106,7 @@ def _missing_parts(snapshot: Snapshot, path: str, source: Path) -> Iterator[tupl
     if path in snapshot.entries:
         return
     inside = f"{path}/"
-    if (
-        source.is_dir()
-        and not source.is_symlink()
-        and any(known.startswith(inside) for known in snapshot.entries)
-    ):
+    if source.is_dir() and not source.is_symlink() and any(known.startswith(inside) for known in snapshot.entries):
         for child in sorted(source.iterdir()):
             yield from _missing_parts(snapshot, inside + child.name, child)
     else:

@@ -87,6 +87,4 @@ class History:
         options = ["--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"]
         depth = [argument for argument in arguments if argument.startswith("--")]
         wanted = [argument for argument in arguments if not argument.startswith("--")]
-        return (
-            self.repository.ask("fetch", *options, *depth, self.remote, *wanted, timeout=_SECONDS) is not None
-        )
+        return self.repository.ask("fetch", *options, *depth, self.remote, *wanted, timeout=_SECONDS) is not None

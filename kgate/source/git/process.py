@@ -110,9 +110,7 @@ def known_failure(said: str, cwd: Path) -> GitError | None:
             f"run: git config --global --add safe.directory '{place}'",
         )
     if "not a git repository" in said.lower():
-        return GitError(
-            f"{cwd} is not in a git repository", "run: git init, or name a folder inside a repository"
-        )
+        return GitError(f"{cwd} is not in a git repository", "run: git init, or name a folder inside a repository")
     if "Unable to create" in said and ".lock" in said:
         return GitError(f"another git is at work: {_short(said)}", "wait for it to end, then try again")
     return None

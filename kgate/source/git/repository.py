@@ -70,9 +70,7 @@ class Repository:
     def toplevel(self) -> Path:
         """Root of the working tree. Raises :class:`GitError` in a bare repository, which has none."""
         if self._toplevel is None:
-            raise GitError(
-                f"{self.git_dir} has no working tree", "give --base and --head, or work in a clone"
-            )
+            raise GitError(f"{self.git_dir} has no working tree", "give --base and --head, or work in a clone")
         return self._toplevel
 
     def git(
@@ -228,9 +226,7 @@ class _ObjectReader:
     def _answer(self, answers: IO[bytes], oid: str) -> bytes:
         header = answers.readline().split()
         if len(header) != 3:
-            raise GitError(
-                f"the repository lacks object {oid}", "run: git fsck, or fetch the history that is missing"
-            )
+            raise GitError(f"the repository lacks object {oid}", "run: git fsck, or fetch the history that is missing")
         size = int(header[2])
         content = answers.read(size + 1)
         if len(content) != size + 1:

@@ -160,9 +160,7 @@ def _hook(q: _Question) -> Comparison | None:
     merging = (q.repository.git_dir / "MERGE_HEAD").exists()
     certain = q.staged is True or index is not None
     if not certain and head.tree == q.repository.tree("HEAD"):
-        return (
-            None  # run by hand with nothing staged, as `pre-commit run --all-files` is: not "nothing changed"
-        )
+        return None  # run by hand with nothing staged, as `pre-commit run --all-files` is: not "nothing changed"
     why = "what is being merged into" if merging else "the commit it follows"
     base = commit_snapshot(q.repository, commit, "HEAD")
     return Comparison(base, head, HOOK, f"{head.label} against {base.label}, {why}", 0)
@@ -216,9 +214,7 @@ def _interactive(q: _Question) -> Comparison:
     head = worktree_snapshot(q.repository)
     commit = q.repository.commit("HEAD")
     if commit is None:
-        return Comparison(
-            None, head, INTERACTIVE, f"{head.label}, before the first commit: everything is new", None
-        )
+        return Comparison(None, head, INTERACTIVE, f"{head.label}, before the first commit: everything is new", None)
     base, why = _upstream_base(q, commit)
     return _compare(q, base or commit, head, INTERACTIVE, why)
 
@@ -286,9 +282,7 @@ def _first_parent(q: _Question, commit: str) -> str | None:
 
 
 def _refs(repository: Repository, *prefixes: str) -> dict[str, str]:
-    listing = repository.git(
-        "for-each-ref", "--format=%(refname) %(objectname) %(objecttype)", *prefixes
-    ).decode()
+    listing = repository.git("for-each-ref", "--format=%(refname) %(objectname) %(objecttype)", *prefixes).decode()
     found = {}
     for line in listing.splitlines():
         ref, oid, kind = line.split()

@@ -153,9 +153,7 @@ def index_snapshot(repository: Repository, index: Path | None = None) -> Snapsho
             if not unmerged:
                 raise
             names = ", ".join(unmerged.rstrip("\0").split("\0")[:5])
-            raise GitError(
-                f"unresolved conflicts are staged in {names}", "resolve them, then: git add"
-            ) from None
+            raise GitError(f"unresolved conflicts are staged in {names}", "resolve them, then: git add") from None
     return Snapshot(repository, tree.decode().strip(), None, "the staged tree", INDEX)
 
 

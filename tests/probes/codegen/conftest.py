@@ -23,7 +23,8 @@ SM_80_ONLY = (
     "add_odd_length", "add_one", "add_twice", "add_both_sizes", "add_after_reading",
     "add_contiguous", "add_on_current_device", "add_custom", "add_custom_by_name", "add_persistent",
     "add_in_rows", "add_with_block_of_1000", "launches_nothing", "launcher_raises", "sine",
-    "softmax", "softmax_4_warps", "matmul", "matmul_tf32", "matmul_ieee", "tuned_matmul", "tuned_matmul_twice", "forked", "addresses",
+    "softmax", "softmax_4_warps", "matmul", "matmul_tf32", "matmul_ieee", "tuned_matmul", "tuned_matmul_twice",
+    "forked", "addresses",
 )  # fmt: skip
 
 

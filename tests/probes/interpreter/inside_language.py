@@ -639,3 +639,139 @@ def test_a_failing_kernel_names_its_line():
         line = next(n for n, text in enumerate(handle, 1) if "# fails here" in text)
     assert error.device_line == (__file__, line)
     assert error.kernel == "failing_kernel"
+
+
+@triton.jit
+def selu_of_one(a, alpha):
+    if a > 0:
+        return a
+    return alpha * (tl.exp(a) - 1)
+
+
+@triton.jit
+def map_kernel(x, y, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a = tl.load(x + i)
+    tl.store(y + i, tl.map_elementwise(selu_of_one, a, tl.zeros_like(a) + 1.5))
+
+
+@triton.jit
+def device_descriptor_kernel(x, y, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, shape=[M, N], strides=[N, 1], block_shape=[BM, BN])
+    target = tl.make_tensor_descriptor(y, shape=[M, N], strides=[N, 1], block_shape=[BM, BN])
+    row = tl.program_id(0) * BM
+    target.store([row, 0], source.load([row, 0]) * 2)
+
+
+@triton.jit
+def rearrange_kernel(x, index, y, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    tl.store(y + i, tl.gather(a, tl.load(index + i), axis=0))
+    tl.store(y + N + i, tl.flip(a, 0))
+    tl.store(y + 2 * N + tl.arange(0, 2 * N), tl.interleave(a, -a))
+    tl.store(y + 4 * N + tl.arange(0, 2 * N), tl.cat(a, -a, can_reorder=True))
+    tl.store(y + 6 * N + i, tl.cumsum(a, axis=0, reverse=True))
+
+
+@triton.jit
+def atomics_kernel(x, y, z, flags, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    tl.atomic_max(y, tl.max(a, axis=0))
+    tl.atomic_min(y + 1, tl.min(a, axis=0))
+    old = tl.atomic_add(z + i % 4, i, mask=i < N - 1)
+    tl.atomic_or(flags, 1 << (tl.program_id(0) + 1))
+    tl.atomic_xor(flags + 1, 1)
+    tl.assume(old.dtype == tl.int32)
+
+
+@triton.jit
+def half_dot_kernel(x, y, N: tl.constexpr):
+    i = tl.arange(0, N)
+    a = tl.load(x + i[:, None] * N + i[None, :])
+    acc = tl.zeros((N, N), dtype=tl.float16)
+    acc = tl.dot(a, tl.trans(a), acc, out_dtype=tl.float16)
+    tl.store(y + i[:, None] * N + i[None, :], acc)
+
+
+@triton.jit
+def batched_dot_kernel(x, y, B: tl.constexpr, N: tl.constexpr):
+    b, i = tl.arange(0, B), tl.arange(0, N)
+    where = b[:, None, None] * N * N + i[None, :, None] * N + i[None, None, :]
+    a = tl.load(x + where)
+    tl.store(y + where, tl.dot(a, a, input_precision="ieee"))
+
+
+@triton.jit
+def pointer_table_kernel(pointers, y, n, COUNT: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    for k in tl.static_range(COUNT):
+        tl.store(y + k * n + i, tl.load(pointers[k] + i, mask=i < n), mask=i < n)
+
+
+def test_map_elementwise_may_branch():
+    if not hasattr(tl, "map_elementwise"):
+        return
+    x, y = torch.randn(64), torch.empty(64)
+    with run({"x": x, "y": y}):
+        map_kernel[(1,)](x, y, BLOCK=64)
+    assert torch.allclose(y, torch.where(x > 0, x, 1.5 * (x.exp() - 1)), atol=1e-6)
+
+
+def test_descriptors_made_on_the_device():
+    x = torch.randn(50, 32)
+    with run({"x": x}) as log:
+        y = torch.empty_like(x)
+        device_descriptor_kernel[(4,)](x, y, 50, 32, 16, 32)
+        log.check_outputs(y)
+    assert log.violations == []
+    assert torch.equal(y, x * 2)
+
+
+def test_gather_flip_interleave_cat_and_reverse_cumsum():
+    x, index = torch.randn(32), torch.randperm(32).int()
+    y = torch.empty(7 * 32)
+    with run({"x": x, "index": index, "y": y}):
+        rearrange_kernel[(1,)](x, index, y, 32)
+    assert torch.equal(y[:32], x[index.long()])
+    assert torch.equal(y[32:64], x.flip(0))
+    assert torch.equal(y[64:128], torch.stack([x, -x], 1).flatten())
+    assert torch.equal(y[128:192], torch.cat([x, -x]))
+    assert torch.allclose(y[192:], x.flip(0).cumsum(0).flip(0), atol=1e-5)
+
+
+def test_atomics():
+    x, y = torch.randn(64), torch.tensor([-100.0, 100.0])
+    z, flags = torch.zeros(4, dtype=torch.int32), torch.zeros(2, dtype=torch.int32)
+    with run({"x": x, "y": y, "z": z, "flags": flags}) as log:
+        atomics_kernel[(3,)](x, y, z, flags, 64)
+    assert log.violations == []
+    assert y.tolist() == [x.max().item(), x.min().item()]
+    i = torch.arange(63)
+    assert z.tolist() == [3 * int(i[i % 4 == k].sum()) for k in range(4)]
+    assert flags.tolist() == [2 + 4 + 8, 1]
+
+
+def test_dots_with_a_float16_accumulator_and_in_batches():
+    x = torch.randn(32, 32).half()
+    y = torch.empty_like(x)
+    with run({"x": x, "y": y}):
+        half_dot_kernel[(1,)](x, y, 32)
+    exact = (x.double() @ x.double().T).numpy()  # torch rounds twice, through float32
+    assert torch.equal(y, torch.from_numpy(exact.astype("float16")))
+    a = torch.randn(4, 16, 16)
+    b = torch.empty_like(a)
+    with run({"a": a, "b": b}):
+        batched_dot_kernel[(1,)](a, b, 4, 16)
+    assert torch.equal(b, (a.double() @ a.double()).float())
+
+
+def test_a_tuple_of_tensors_as_one_argument():
+    parts = tuple(torch.randn(20) for _ in range(3))
+    with run({"parts": parts}) as log:
+        y = torch.empty(60, device="cuda")
+        pointer_table_kernel[(1,)](parts, y, 20, COUNT=3, BLOCK=32)
+        log.check_outputs(y)
+    assert log.violations == []
+    assert torch.equal(y, torch.cat(parts))

@@ -19,6 +19,8 @@ def main() -> int:
     from kgate.probes import interpreter
 
     interpreter.install(target=target_of(path))
+    import torch
+
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -29,6 +31,7 @@ def main() -> int:
     for name, function in list(vars(module).items()):
         if name.startswith(wanted) and callable(function):
             error = ""
+            torch.manual_seed(0)
             try:
                 function()
             except Exception:
