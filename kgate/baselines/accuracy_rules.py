@@ -11,8 +11,8 @@ HALF_FLOOR = 0.5
 def compare_accuracy(old: Figures, new: Figures) -> tuple[Change, ...]:
     """Compare error figures, output by output.
 
-    Figures are errors in units of the noise floor (dimensionless). Growth beyond 1.5x is a regression where it ends above
-    half the floor; below that, two right tilings differ by as much. An output that is gone or new is told as well.
+    Figures are errors in units of the noise floor (dimensionless). Growth beyond 1.5x is a regression where it ends
+    above half the floor; below that, two right tilings differ by as much. An output that is gone or new is told too.
     """
     changes: list[Change] = []
     for label in sorted(old.keys() | new.keys()):

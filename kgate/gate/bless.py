@@ -119,7 +119,8 @@ def _due(selection: Selection, options: BlessOptions) -> list[Due]:
 
 def _touched(selection: Selection) -> set[str]:
     why = selection.everything
-    return {item.kernel for item in selection.affected if any(reason.sentence != why for reason in item.reasons)}
+    touched = {item.kernel for item in selection.affected if any(r.sentence != why for r in item.reasons)}
+    return touched | set(selection.renamed)
 
 
 def _without_lines(selection: Selection) -> set[str]:
@@ -167,7 +168,7 @@ def _plan(
     declared = _declared(selection, root)
     kernels = {one.declaration.identity for one in mine}
     keys = {one.key for one in mine}
-    former = {item.was for item in selection.affected if item.was and item.kernel in kernels}
+    former = {old for new, old in selection.renamed.items() if new in kernels}
     gone = not options.kernels and options.case is None
 
     def chosen(key: Key) -> bool:

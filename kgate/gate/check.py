@@ -77,7 +77,6 @@ class _Run:
         self.selection, self.options, self.progress, self.deadline = selection, options, progress, deadline
         self.notes: list[str] = []
         self.declared = {item.identity: item for item in selection.head.declarations}
-        self.names = {item.kernel: item for item in selection.affected}
 
     def report(self, began: float) -> Report:
         selection = self.selection
@@ -250,11 +249,10 @@ class _Run:
         }
 
     def _was(self, identity: str) -> str:
-        affected = self.names.get(identity)
-        return affected.was if affected and affected.was else identity
+        return self.selection.renamed.get(identity, identity)
 
     def _baselines(self) -> Lines:
-        return Lines(self.selection)
+        return Lines(self.selection, narrowed=bool(self.options.kernels))
 
     def _problem_verdicts(self, problems: Sequence[Problem]) -> list[Verdict]:
         verdicts = []
@@ -278,17 +276,19 @@ class _Run:
 class Lines:
     """The baseline lines of a selection, root by root; renamed kernels are followed to their old file."""
 
-    def __init__(self, selection: Selection) -> None:
-        self.renamed = {item.kernel: item.was for item in selection.affected if item.was}
-        kernels = {item.kernel for item in selection.affected} | set(self.renamed.values())
+    def __init__(self, selection: Selection, *, narrowed: bool = False) -> None:
+        self.renamed = selection.renamed
+        kernels = {item.kernel for item in selection.affected}
+        kernels |= set() if narrowed else {item.kernel for item in selection.removed}
+        renamed = {new: old for new, old in self.renamed.items() if not narrowed or new in kernels}
+        kernels |= set(renamed) | set(renamed.values())
         self.loaded: list[Baselines] = []
-        if not kernels and not selection.everything:
-            kernels = {item.kernel for item in selection.removed}
-        if not kernels and not selection.everything:
+        whole = bool(selection.everything) and not narrowed
+        if not kernels and not whole:
             return
-        wanted = None if selection.everything else kernels | {item.kernel for item in selection.removed}
         head = selection.comparison.head
         for root in selection.config.roots:
+            wanted = None if whole else kernels
             self.loaded.append(load(head, baseline_layout(root), kernels=wanted))
 
     def line(self, key: Key) -> Line | None:
@@ -328,9 +328,10 @@ def _obsolete(baselines: Baselines, declared: dict[str, Declaration], selection:
     expected: dict[str, set[tuple[str, str]]] = {}
     for path, file in sorted(baselines.files.items()):
         if file.kernel not in declared:
-            if any(item.was == file.kernel for item in selection.affected):
-                name = next(item.name for item in selection.affected if item.was == file.kernel)
-                message, remedy = "stands under the kernel's former name", f"run: kgate bless {name}"
+            now = next((new for new, old in selection.renamed.items() if old == file.kernel), "")
+            if now:
+                remedy = f"run: kgate bless {declared[now].name}"
+                message = f"stands under the kernel's former name; it is {now} now"
             else:
                 message, remedy = f"is obsolete: {file.kernel} is not declared", "run: kgate bless"
             problems.append(Problem("baseline-obsolete", path, 0, message, remedy, file.kernel, file.target))

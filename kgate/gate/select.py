@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kgate.baselines.store import Layout
 from kgate.gate.errors import UsageError
-from kgate.source.affected import affected, removed_kernels
+from kgate.source.affected import affected, removed_kernels, renamed_kernels
 from kgate.source.config import Config, Root, load_config
 from kgate.source.git import Comparison, Repository, Snapshot, changed_paths, resolve
 from kgate.source.index import Index, build_index
@@ -33,6 +33,8 @@ class Selection:
     affected: tuple[Affected, ...]
     """In the order of their paths."""
     removed: tuple[Removed, ...]
+    renamed: Mapping[str, str]
+    """Identity at head to identity at base of kernels that moved or have another name."""
     everything: str
     """Why every kernel was selected, where the configuration changed or it was asked for; else empty."""
 
@@ -99,8 +101,9 @@ def select(
         chosen = _every(chosen, now, why)
     chosen = _with_baseline_edits(chosen, comparison, config, now)
     gone = () if same or then is None else tuple(removed_kernels(then, now))
+    moved = {} if same or then is None else renamed_kernels(then, now)
     picked = _narrow(tuple(chosen), now, kernels)
-    return Selection(repository, comparison, config, base_config, then, now, picked, gone, why)
+    return Selection(repository, comparison, config, base_config, then, now, picked, gone, moved, why)
 
 
 def _base_config(base: Snapshot) -> Config | None:

@@ -125,3 +125,30 @@ def test_lines_of_another_toolchain_are_no_failure_base_and_head_are_compared(cl
     failed = [item for item in report["verdicts"] if item["verdict"] == "fail"]
     assert failed
     assert {item["against"] for item in failed} == {"base"}
+
+
+def test_a_renamed_kernel_keeps_its_lines_until_bless_moves_them(clone: Any) -> None:
+    clone.git("mv", "kernels/elementwise/swiglu.py", "kernels/elementwise/gated.py")
+    code, report, told = clone.check(*FASTER)
+    assert code == 2, told
+    (headline,) = {item["headline"] for item in report["verdicts"]}
+    assert "former name" in headline
+    done = clone.kgate("bless", "swiglu")
+    assert done.returncode == 0, done.stdout
+    assert not (clone.path / "baselines/kernels/elementwise/swiglu").exists()
+    assert list((clone.path / "baselines/kernels/elementwise/gated").rglob("*.jsonl"))
+    clone.git("add", "-A")
+    code, _, told = clone.check(*FASTER)
+    assert code == 0, told
+
+
+def test_a_removed_kernel_leaves_obsolete_lines_that_bless_removes(clone: Any) -> None:
+    (clone.path / "kernels/elementwise/swiglu.py").unlink()
+    code, report, told = clone.check()
+    assert code == 2, told
+    assert any("is obsolete" in item["headline"] for item in report["verdicts"])
+    assert any("no longer declared" in note for note in report["notes"])
+    done = clone.kgate("bless")
+    assert done.returncode == 0, done.stdout
+    assert not list((clone.path / "baselines").rglob("swiglu/*.jsonl"))
+    assert clone.check()[0] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -120,7 +121,9 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         "from kgate.cli import main\n"
         f"main({list(arguments)!r}, prog_name='kgate')\n"
     )
-    return subprocess.run([sys.executable, "-c", blocked], cwd=folder, capture_output=True, text=True, check=False)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", blocked]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
 def test_the_command_imports_neither_torch_nor_triton_nor_numpy(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_kgate_toml_wins_over_pyproject() -> None:
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
-    with pytest.raises(ConfigError, match="unknown key 'tool.kgate.requir'") as caught:
+    with pytest.raises(ConfigError, match=r"unknown key 'tool\.kgate\.requir'") as caught:
         read(pyproject_toml="[tool.kgate]\nrequir = []\n")
     assert caught.value.remedy == "did you mean 'require'?"
 
