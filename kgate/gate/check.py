@@ -108,6 +108,7 @@ class _Run:
         for found in results:
             if found.status == SKIPPED:
                 skipped[found.message or "cannot be judged here"] += 1
+        failed = _failed(verdicts, results)
         base = selection.comparison.base
         return Report(
             schema=SCHEMA,
@@ -118,8 +119,8 @@ class _Run:
             affected=selection.affected,
             verdicts=tuple(verdicts),
             kernels=len(selection.head.declarations),
-            passed=sum(1 for found in results if found.status == OK),
-            failed=sum(1 for found in results if found.status not in (OK, SKIPPED)),
+            passed=sum(1 for found in results if found.status != SKIPPED) - len(failed),
+            failed=len(failed),
             remembered=measured.remembered,
             not_run=len(measured.not_run),
             not_run_why="" if not measured.not_run else measured.not_run_why,
@@ -271,6 +272,17 @@ class _Run:
         """Whether the budget left a kernel without a single result."""
         judged = {one.declaration.identity for one, _ in measured.results}
         return any(one.declaration.identity not in judged for one in due)
+
+
+def _failed(verdicts: Sequence[Verdict], results: Sequence[Measurement]) -> set[tuple[str, str, str, str]]:
+    """The cases that failed, whether by what happened or by their figures."""
+    failed = {
+        (found.kernel, found.probe, found.target, found.case) for found in results if found.status not in (OK, SKIPPED)
+    }
+    for verdict in verdicts:
+        if verdict.verdict == records.FAIL and verdict.case:
+            failed.add((verdict.kernel, verdict.probe, verdict.target or "interpreter", verdict.case))
+    return failed
 
 
 class Lines:

@@ -141,7 +141,8 @@ _LABELS = {"spill_bytes": "spills", "stack_bytes": "stack", "shared_bytes": "sha
 def describe(change: Change) -> str:
     """One figure, old and new, in words."""
     name = _LABELS.get(change.figure, change.figure.replace("_", " "))
-    return f"{name} {_value(change.old, change.figure)} -> {_value(change.new, change.figure)}"
+    unit = _UNITS.get(change.figure, "")
+    return f"{name} {_value(change.old, change.figure)} -> {_value(change.new, change.figure)}{unit}"
 
 
 def _value(value: object, figure: str) -> str:
@@ -149,8 +150,7 @@ def _value(value: object, figure: str) -> str:
         return "none"
     if figure == "occupancy" and isinstance(value, (int, float)):
         return f"{100 * value:g}%"
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text + _UNITS.get(figure, "")
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def exit_code(

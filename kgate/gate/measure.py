@@ -96,6 +96,8 @@ def measure(
         todo = _recalled(items, root, bench, outcome, progress)
         if todo and not outcome.interrupted and not _spent(deadline):
             _run_root(root, todo, bench, outcome, progress, deadline, on_result)
+    place = {id(one): number for number, one in enumerate(due)}
+    outcome.results.sort(key=lambda pair: place[id(pair[0])])  # whatever finished first: the report repeats
     done = {id(one) for one, _ in outcome.results}
     outcome.not_run = [one for one in due if id(one) not in done]
     if outcome.not_run and not outcome.not_run_why:

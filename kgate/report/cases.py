@@ -57,7 +57,8 @@ def _details(item: Measurement, outcome: RunOutcome, *, alone: bool) -> list[str
         lines.extend("| " + line for line in str(item.details["log"]).splitlines()[-20:])
     if alone:
         for label, figures in item.figures.items():
-            told = ", ".join(f"{name.replace('_', ' ')} {_figure(value)}" for name, value in figures.items())
+            kept = {name: value for name, value in figures.items() if value or name == "spill_bytes"}
+            told = ", ".join(f"{name.replace('_', ' ')} {_figure(value)}" for name, value in kept.items())
             lines.append(f"{label}: {told}")
     return lines
 

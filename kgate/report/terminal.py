@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import IO
 
 from kgate.gate.records import ERROR, FAIL, NEW, PASS, WARN, Report, Verdict
@@ -9,6 +10,9 @@ from kgate.report import text
 
 STYLES = {FAIL: "bold red", ERROR: "bold red", WARN: "yellow", NEW: "cyan", PASS: "green"}
 MARKS = {FAIL: "FAIL", ERROR: "ERROR", WARN: "warn", NEW: "new", "baseline": "BASELINE", "skipped": "skipped"}
+
+IN_FULL = 2
+"""Verdicts on figures that are shown in full per kernel and probe; more of them are a line each."""
 
 
 def render(report: Report, stream: IO[str], *, verbose: bool = False) -> None:
@@ -23,12 +27,17 @@ def render(report: Report, stream: IO[str], *, verbose: bool = False) -> None:
         for line in rest:
             console.print(Text(line))
     affected = text.by_kernel(report.affected)
+    shown: Counter[tuple[str, str, str]] = Counter()
     for verdict in _grouped_new(report.verdicts):
         moved = [change for change in verdict.changes if change.severity == "improvement"]
         if verdict.verdict == PASS and not verbose and not moved:
             continue
         mark = MARKS.get(verdict.verdict, "improved" if moved else "pass")
         style = STYLES.get(verdict.verdict, "")
+        shown[(verdict.kernel, verdict.probe, mark)] += 1
+        if verdict.changes and shown[(verdict.kernel, verdict.probe, mark)] > IN_FULL and not verbose:
+            console.print(Text(f"{mark}  ", style=style) + Text(f"  also {_short(verdict)}"))
+            continue
         console.print(Text(f"{mark}  ", style=style) + Text(text.headline(verdict), style="bold"))
         for line in text.body(verdict, affected.get(verdict.kernel)):
             console.print(Text("    " + line))
@@ -36,6 +45,11 @@ def render(report: Report, stream: IO[str], *, verbose: bool = False) -> None:
         console.print(Text(f"note: {note}", style="dim"))
     style = "green" if report.exit_code == 0 else "bold red"
     console.print(Text(text.closing(report), style=style))
+
+
+def _short(verdict: Verdict) -> str:
+    """One line for a verdict like others of the kernel that stand above in full."""
+    return f"{verdict.name}  {verdict.target or verdict.probe}  {verdict.case}  {verdict.headline}"
 
 
 def _grouped_new(verdicts: tuple[Verdict, ...]) -> list[Verdict]:

@@ -103,7 +103,7 @@ def closing(report: Report) -> str:
         return f"no kernel affected ({report.kernels} declared, {report.explanation})"
     parts = [f"{report.passed} passed", f"{report.failed} failed"]
     if report.remembered:
-        parts[0] += f" ({report.remembered} remembered)"
+        parts.append(f"{report.remembered} of them remembered")
     if report.not_run:
         parts.append(f"{report.not_run} not run ({report.not_run_why})")
     parts.extend(f"{count} skipped ({why})" for why, count in sorted(report.skipped.items()))

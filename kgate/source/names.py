@@ -166,7 +166,10 @@ class Names:
                 break
             name, rest, definitions = member, rest[1:], table.definitions[member]
         found.symbols[f"{path}::{name}"] = None
-        if rest and len(definitions) == 1 and definitions[0].alias:
+        # once each: `device = device.name`, after an import of device, makes the chain longer and never ends
+        followed = (path, f"{name}=")
+        if rest and len(definitions) == 1 and definitions[0].alias and followed not in seen:
+            seen.add(followed)
             self._name(path, [*definitions[0].alias.split("."), *rest], found, seen)
 
     def _plain(self, path: str, name: str) -> bool:

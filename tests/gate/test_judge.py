@@ -72,7 +72,7 @@ def test_new_spills_fail_and_say_old_and_new() -> None:
     verdict = judge_figures(DECLARATION, one, compare(new, line, None))
     assert verdict is not None
     assert verdict.verdict == records.FAIL
-    assert "spills 0 B -> 48 B" in verdict.headline
+    assert "spills 0 -> 48 B" in verdict.headline
     assert verdict.accept == "kgate bless norm -k N=4096,T=float32 --reason '...'"
     assert verdict.reproduce.endswith("--target cuda:sm_90")
 

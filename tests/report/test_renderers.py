@@ -25,7 +25,7 @@ ACCURACY = Verdict(
 )  # fmt: skip
 CODEGEN = Verdict(
     kernel="k/norm.py::norm", name="norm", path="k/norm.py", line=41, probe="codegen", target="cuda:sm_90",
-    verdict="fail", headline="spills 0 B -> 48 B, occupancy 18.75% -> 12.5%", cases=1, case="M=4096,N=4096",
+    verdict="fail", headline="spills 0 -> 48 B, occupancy 18.75% -> 12.5%", cases=1, case="M=4096,N=4096",
     changes=(
         Change("_norm", "spill_bytes", 0, 48, "regression"),
         Change("_norm", "occupancy", 0.1875, 0.125, "warning"),
@@ -56,7 +56,7 @@ def rendered(renderer, document: Report) -> str:
 FACTS = [
     "k/norm.py:41", "6 of 48 cases are wrong", "N %25 128 != 0 and T = bfloat16", "M=1,N=129,T=bfloat16",
     "worst at y[0, 128]: got 0, want 0.0322, allowed 0.002", "mean (k/h.py:12) changed", "kgate run norm -k",
-    "cuda:sm_90", "M=4096,N=4096", "spills 0 B -> 48 B", "occupancy 18.75%25 -> 12.5%25", "kgate bless norm -k",
+    "cuda:sm_90", "M=4096,N=4096", "spills 0 -> 48 B", "occupancy 18.75%25 -> 12.5%25", "kgate bless norm -k",
 ]  # fmt: skip
 
 
