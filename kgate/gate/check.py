@@ -169,12 +169,12 @@ class _Run:
     # Judging ----------------------------------------------------------------------------------------------
 
     def _judge(self, due: Sequence[Due], measured: Measured, baselines: Lines) -> tuple[list[Verdict], list[Problem]]:
-        by_kernel: dict[tuple[str, str], list[tuple[Due, Measurement]]] = defaultdict(list)
+        by_kernel: dict[tuple[str, str, str], list[tuple[Due, Measurement]]] = defaultdict(list)
         for one, found in measured.results:
             if found.status != SKIPPED:
-                by_kernel[(one.declaration.identity, one.probe)].append((one, found))
+                by_kernel[(one.declaration.identity, one.probe, found.target)].append((one, found))
         verdicts: list[Verdict] = []
-        for (identity, probe), group in sorted(by_kernel.items()):
+        for (identity, probe, _), group in sorted(by_kernel.items()):
             sizes = self.selection.head.closure(identity).block_sizes
             pairs = [(one.case, found) for one, found in group]
             verdicts += judge_cases(self.declared[identity], probe, pairs, sizes)

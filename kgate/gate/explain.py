@@ -91,6 +91,8 @@ def _partial(predicates: list[_Predicate], failing: int, passing: int) -> Shared
             for predicate in group[1:]:
                 hits, misses = hits & predicate.failing, misses & predicate.passing
             true = hits.bit_count()
+            if misses.bit_count() * failing > 0.5 * true * passing:
+                continue  # it holds for passing cases nearly as often: it explains nothing
             score = 2 * true / (true + misses.bit_count() + failing) - 0.02 * sum(p.cost for p in group)
             if score > best_score:
                 best, best_score = group, score

@@ -48,7 +48,7 @@ def judge_cases(
     measured: Sequence[tuple[Case, Measurement]],
     block_sizes: Iterable[int],
 ) -> list[Verdict]:
-    """One verdict per way of failing of one kernel under one probe, or one pass.
+    """One verdict per way of failing of one kernel under one probe, on one target, or one pass.
 
     ``measured`` are the cases with what was found, skipped ones left out.
     """
@@ -62,7 +62,8 @@ def judge_cases(
     if not failing:
         if not measured:
             return []
-        return [_verdict(declaration, probe, "", records.PASS, f"{len(measured)} cases pass", cases=len(measured))]
+        target = measured[0][1].target if probe == "codegen" else ""
+        return [_verdict(declaration, probe, target, records.PASS, f"{len(measured)} cases pass", cases=len(measured))]
     verdicts = []
     for (status, target), group in sorted(failing.items()):
         group.sort(key=lambda pair: _size(pair[0]))

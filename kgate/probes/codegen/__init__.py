@@ -58,6 +58,7 @@ def install(target: str) -> None:
     fakedevice.install(spec)
     driver.install(spec)
     compiler.install()
+    compiler.toolchain(spec.backend, spec.arch)  # a Triton without its assembler is no kernel's fault: it shows here
     _installed.append(target)
 
 
