@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,9 @@ class _Group(click.Group):
     def invoke(self, context: click.Context) -> Any:
         from kgate.gate.errors import as_user_error
 
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no crash
         try:
             return super().invoke(context)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -124,16 +128,37 @@ def check(kernels: tuple[str, ...], style: str, output: Path | None, verbose: bo
     from kgate.gate.check import check as run_check
     from kgate.report.progress import progress
 
-    budget = _duration(options.pop("budget"))
+    _check_revisions(options)
+    _writable(output, options["pending"])
+    budget = _duration(options.pop("budget"), "--budget")
     with progress(sys.stderr) as shown:
         report = run_check(Path.cwd(), Options(kernels=kernels, budget=budget, **options), shown)
     _render(report, style, output, verbose)
     sys.exit(report.exit_code)
 
 
-def _render(report: Any, style: str, output: Path | None, verbose: bool) -> None:
-    import io
+def _check_revisions(options: dict[str, Any]) -> None:
+    for name in ("base", "head"):
+        if options.get(name) == "":
+            raise click.UsageError(f"--{name} is empty; name a commit, or leave it out")
+    if options["staged"] and options["head"]:
+        raise click.UsageError("--staged and --head both say what to judge; give one of them")
 
+
+def _writable(output: Path | None, folder: Path | None) -> None:
+    """Find out before a long run whether its results can be written."""
+    try:
+        if output is not None:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            output.open("a").close()
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        place = error.filename or output or folder
+        raise click.UsageError(f"{place}: {error.strerror or error}; name another place for the results") from None
+
+
+def _render(report: Any, style: str, output: Path | None, verbose: bool) -> None:
     stream: Any = io.StringIO() if output else sys.stdout
     if style == "json":
         import msgspec
@@ -148,32 +173,37 @@ def _render(report: Any, style: str, output: Path | None, verbose: bool) -> None
 
         terminal.render(report, stream, verbose=verbose)
     if output:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(stream.getvalue(), encoding="utf-8")
+        try:
+            output.write_text(stream.getvalue(), encoding="utf-8")
+        except OSError as error:  # what was found must not be lost with the file
+            click.echo(f"kgate: {output}: {error.strerror or error}; the report follows", err=True)
+            click.echo(stream.getvalue())
 
 
-def _duration(text: str | None) -> float | None:
+def _duration(text: str | None, option: str) -> float | None:
     if text is None:
         return None
     units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
     for unit in ("ms", "s", "m", "h", ""):
         if text.endswith(unit):
             number = text[: len(text) - len(unit)] if unit else text
-            try:
-                value = float(number) * units.get(unit, 1.0)
-            except ValueError:
+            if not number.replace(".", "", 1).isdecimal() or not number.isascii():
                 break
-            if 0 < value < float("inf"):
+            value = float(number) * units.get(unit, 1.0)
+            if value > 0:
                 return value
             break
-    raise click.BadParameter(f"{text!r} is not a time; write 20s, 5m or 1h", param_hint="--budget")
+    raise click.BadParameter(f"{text!r} is not a time; write 20s, 5m or 1h", param_hint=option)
 
 
 @main.command()
 @_comparison
 @_format("terminal", "json")
 def affected(base: str | None, head: str | None, staged: bool, style: str) -> None:
-    """List the kernels that the diff can have changed."""
+    """List the kernels that the diff can have changed.
+
+    Exits with 3 where a declaration or a file cannot be read, and kernels may be missing from the list.
+    """
     _affected(None, base, head, staged, style)
 
 
@@ -190,11 +220,13 @@ def _affected(kernel: str | None, base: str | None, head: str | None, staged: bo
     from kgate.gate.select import select
     from kgate.report.selection import render_json, render_text
 
+    _check_revisions({"staged": staged, "head": head, "base": base})
     selection = select(Path.cwd(), base=base, head=head, staged=staged, kernels=(kernel,) if kernel else ())
     if style == "json":
         click.echo(render_json(selection))
     else:
         click.echo(render_text(selection, paths=kernel is not None), nl=False)
+    sys.exit(3 if selection.unreadable else 0)
 
 
 @main.command()
@@ -214,7 +246,7 @@ def run(kernel: str, case: str | None, target: str | None, timeout: str | None, 
     from kgate.report.progress import progress
 
     with progress(sys.stderr) as shown:
-        outcome = run_cases(Path.cwd(), kernel, case, target, _duration(timeout), shown)
+        outcome = run_cases(Path.cwd(), kernel, case, target, _duration(timeout, "--timeout"), shown)
     render_measurements(outcome, sys.stdout, as_json=style == "json")
     sys.exit(outcome.exit_code)
 

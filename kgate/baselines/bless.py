@@ -83,6 +83,8 @@ class BlessPlan:
     """Where the baselines lie."""
     files: Mapping[str, File | None]
     """Files that would be written, as they were read; None for one that is not there."""
+    unchanged: int = 0
+    """Lines that were measured and already say so."""
 
     @property
     def worse(self) -> tuple[BlessChange, ...]:
@@ -99,13 +101,16 @@ def plan(
     declared: Callable[[Key], bool] = lambda key: True,
     expected: Collection[Key] = (),
     codes: Mapping[str, str] | None = None,
+    committed: Baselines | None = None,
 ) -> BlessPlan:
     """Work out what blessing some measurements would change. Writes nothing.
 
     ``selection`` says which lines the user chose, ``declared`` which ones a declaration still asks for:
     others are obsolete and go, whoever measured them, while declared lines of executors that measured
     nothing now stay. ``expected`` are lines that must have been measured. ``codes`` gives each kernel's
-    *code* fingerprint as it is now: a measurement of other code is refused.
+    *code* fingerprint as it is now: a measurement of other code is refused. ``committed`` are the lines of the
+    last commit: with them a measurement is compared where the line in the folder is damaged or gone, so that losing
+    a line does not spare its reason.
     """
     chosen = {}
     for measurement in measurements:
@@ -121,11 +126,12 @@ def plan(
         if selection(key) and key not in chosen
     ]
     fit = [key for key in sorted(chosen) if not _unfit(chosen[key], (codes or {}).get(key.kernel))]
-    changes = [_change(current, key, chosen[key], compare) for key in fit]
+    changes = [_change(current, committed, key, chosen[key], compare) for key in fit]
     changes += [BlessChange(key, current.line(key), None) for key in sorted(obsolete)]
-    real = [change for change in changes if _differs(change) or _damaged(current, change.key)]
+    real = [change for change in changes if _differs(change) or _unusable(current, change.key)]
     dropped = [problem for file in files.values() if file for problem in file.problems if problem.key is None]
-    return BlessPlan(tuple(real), tuple(dropped), tuple(refusals), current.layout, files)
+    unchanged = len(fit) - sum(1 for change in real if change.new is not None)
+    return BlessPlan(tuple(real), tuple(dropped), tuple(refusals), current.layout, files, unchanged)
 
 
 def apply(
@@ -239,8 +245,10 @@ def _files(current: Baselines, keys: Sequence[Key]) -> dict[str, File | None]:
     return {path: current.files.get(path) for path in paths}
 
 
-def _change(current: Baselines, key: Key, measurement: Measurement, compare: Compare) -> BlessChange:
-    old = current.line(key)
+def _change(
+    current: Baselines, committed: Baselines | None, key: Key, measurement: Measurement, compare: Compare
+) -> BlessChange:
+    old = current.line(key) or (committed.line(key) if committed else None)
     changes = tuple(compare(old, measurement)) if old else ()
     worse = any(change.severity in ("regression", "warning") for change in changes)
     new = Line(
@@ -259,8 +267,8 @@ def _differs(change: BlessChange) -> bool:
     return change.old != change.new or change.new is None
 
 
-def _damaged(current: Baselines, key: Key) -> bool:
-    return any(problem.key == key for problem in current.problems)
+def _unusable(current: Baselines, key: Key) -> bool:
+    return current.line(key) is None or any(problem.key == key for problem in current.problems)
 
 
 def _rewritten(path: str, file: File | None, chosen: BlessPlan, reason: str) -> bytes | None:

@@ -161,13 +161,28 @@ class Space:
         ``attributes`` (dtypes, layouts, choices, absent) are those of the case it is for.
         """
         free = [name for name in self.dims if name not in fixed]
-        lists = [self._candidates(name) for name in free]
+        lists = self._within_reach(fixed, {name: self._candidates(name) for name in free}, attributes.get("choices"))
         for chosen in itertools.islice(_nearest_first(lists), _TRIES):
             dims = {name: fixed.get(name, -1) for name in self.dims}
             dims.update(zip(free, chosen, strict=True))
             if self.affordable(dims, attributes.get("choices")) and not self.broken(self.draft(dims, **attributes)):
                 return dims
         return None
+
+    def _within_reach(
+        self, fixed: Mapping[str, int], candidates: Mapping[str, list[int]], choices: Mapping[str, Any] | None
+    ) -> list[list[int]]:
+        """The candidates of each dim that can be afforded with all others at their least.
+
+        Where six dims have to shrink because the seventh is long, trying combinations does not get there.
+        """
+        least = {**fixed, **{name: min(sizes) for name, sizes in candidates.items()}}
+        if not self.affordable(least, choices):
+            return list(candidates.values())  # too large, or an axis such as "M-N" that has no size there
+        return [
+            [size for size in sizes if self.affordable({**least, name: size}, choices)]
+            for name, sizes in candidates.items()
+        ]
 
     # ---- cases
 

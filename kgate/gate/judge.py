@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from kgate.baselines.accuracy_rules import compare_accuracy
 from kgate.baselines.codegen_rules import compare_codegen
 from kgate.baselines.records import OK, Change, Comparison, Line, Measurement
-from kgate.cases.records import Case
+from kgate.cases.records import FALLBACK, KERNEL, Case
 from kgate.gate import records
 from kgate.gate.explain import shared_by
 from kgate.gate.records import Failing, Verdict
@@ -50,46 +50,68 @@ def judge_cases(
 ) -> list[Verdict]:
     """One verdict per way of failing of one kernel under one probe, on one target, or one pass.
 
-    ``measured`` are the cases with what was found, skipped ones left out.
+    ``measured`` are the cases with what was found, skipped ones left out. Cases that the kernel serves and cases that
+    the fallback serves are judged apart: what one of them has in common says nothing of the other.
     """
-    failing: dict[tuple[str, str], list[tuple[Case, Measurement]]] = defaultdict(list)
-    passing: list[Case] = []
+    sizes = tuple(block_sizes)
+    verdicts = [
+        verdict
+        for expect in (KERNEL, FALLBACK)
+        for verdict in _failing_of(declaration, probe, [pair for pair in measured if pair[0].expect == expect], sizes)
+    ]
+    if verdicts or not measured:
+        return verdicts
+    target = measured[0][1].target if probe == "codegen" else ""
+    return [_verdict(declaration, probe, target, records.PASS, f"{len(measured)} cases pass", cases=len(measured))]
+
+
+def _failing_of(
+    declaration: Declaration, probe: str, measured: Sequence[tuple[Case, Measurement]], sizes: tuple[int, ...]
+) -> list[Verdict]:
+    failing: dict[str, list[tuple[Case, Measurement]]] = defaultdict(list)
     for case, measurement in measured:
-        if measurement.status == OK:
-            passing.append(case)
-        else:
-            failing[(measurement.status, measurement.target)].append((case, measurement))
-    if not failing:
-        if not measured:
-            return []
-        target = measured[0][1].target if probe == "codegen" else ""
-        return [_verdict(declaration, probe, target, records.PASS, f"{len(measured)} cases pass", cases=len(measured))]
+        if measurement.status != OK:
+            failing[measurement.status].append((case, measurement))
+    passing = [case for case, measurement in measured if measurement.status == OK]
     verdicts = []
-    for (status, target), group in sorted(failing.items()):
+    for status, group in sorted(failing.items()):
         group.sort(key=lambda pair: _size(pair[0]))
         smallest = group[0][0]
-        shared = shared_by([case for case, _ in group], passing, block_sizes)
-        verb = SAYS.get(status, (status, status))[len(group) > 1]
+        target = group[0][1].target if probe == "codegen" else ""
+        shared = shared_by([case for case, _ in group], passing, sizes)
         verdicts.append(
             _verdict(
-                declaration,
-                probe,
-                target if probe == "codegen" else "",
-                records.FAIL,
-                f"{len(group)} of {len(measured)} cases {verb}",
+                declaration, probe, target, records.FAIL, _told(status, group, measured),
                 cases=len(measured),
                 failing=tuple(_failing(case, measurement) for case, measurement in group),
-                shared=_shared_text(shared, group, passing),
-                reproduce=_run(declaration, smallest.id, target if probe == "codegen" else ""),
+                shared=str(shared) if shared else _all_of(group, measured),
+                reproduce=_run(declaration, smallest.id, target),
             )
-        )
+        )  # fmt: skip
     return verdicts
 
 
-def _shared_text(shared: object, group: Sequence[object], passing: Sequence[Case]) -> str:
-    if shared is not None:
-        return str(shared)
-    return "every case fails" if not passing and len(group) > 1 else ""
+def _told(status: str, group: Sequence[tuple[Case, Measurement]], measured: Sequence[object]) -> str:
+    """``6 of 48 cases are wrong``; of cases that the fallback serves it says so."""
+    verb = SAYS.get(status, (status, status))[len(group) > 1]
+    outside = group[0][0].expect == FALLBACK
+    return f"{len(group)} of {len(measured)} cases {'that the fallback serves ' if outside else ''}{verb}"
+
+
+def _all_of(group: Sequence[tuple[Case, Measurement]], measured: Sequence[object]) -> str:
+    if len(group) < len(measured) or len(group) == 1:
+        return ""
+    return f"every case that the {group[0][0].expect} serves"
+
+
+def unmeasurable(declaration: Declaration, case: Case, measurement: Measurement) -> Verdict:
+    """The verdict on a case that has a committed line and can no longer be measured."""
+    target = measurement.target if measurement.probe == "codegen" else ""
+    return _verdict(
+        declaration, measurement.probe, target, records.INCONCLUSIVE,
+        f"it has a baseline line, and can no longer be measured: {measurement.message}",
+        cases=1, case=case.id, reproduce=_run(declaration, case.id, target),
+    )  # fmt: skip
 
 
 def judge_figures(

@@ -49,7 +49,7 @@ class Measured:
     not_run: list[Due] = field(default_factory=list)
     """What was due and did not run."""
     not_run_why: str = ""
-    """``budget``, ``interrupted``, or what the infrastructure lacks."""
+    """``budget``, ``interrupted`` or ``infrastructure``."""
     infrastructure: str = ""
     """Why no worker could run, with the remedy; empty where they could."""
     interrupted: bool = False
@@ -101,8 +101,14 @@ def measure(
     done = {id(one) for one, _ in outcome.results}
     outcome.not_run = [one for one in due if id(one) not in done]
     if outcome.not_run and not outcome.not_run_why:
-        outcome.not_run_why = "interrupted" if outcome.interrupted else outcome.infrastructure or "budget"
+        outcome.not_run_why = _why_not(outcome)
     return outcome
+
+
+def _why_not(outcome: Measured) -> str:
+    if outcome.interrupted:
+        return "interrupted"
+    return "infrastructure" if outcome.infrastructure else "budget"
 
 
 def _spent(deadline: float | None) -> bool:
@@ -155,7 +161,12 @@ def _run_root(
         if measurement.status == NOT_RUN:
             return
         one = by_job[_job_key(job)]
-        found = replace(measurement, toolchain=deciding(one.probe, measurement.toolchain), code=one.code)
+        found = replace(
+            measurement,
+            toolchain=deciding(one.probe, measurement.toolchain),
+            code=one.code,
+            message=measurement.message.replace(f"{bench.tree}/", ""),
+        )
         outcome.results.append((one, found))
         if bench.memory is not None:
             bench.memory.remember(_pass_key(one, versions), found)

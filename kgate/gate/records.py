@@ -98,7 +98,7 @@ class Report:
     not_run: int
     """Cases that were due and did not run."""
     not_run_why: str
-    """``budget``, ``interrupted`` or the infrastructure's error; empty where all ran."""
+    """``budget``, ``interrupted`` or ``infrastructure``; empty where all ran."""
     skipped: dict[str, int]
     """Reason to number of cases that cannot be judged here."""
     notes: tuple[str, ...]

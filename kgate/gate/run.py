@@ -18,7 +18,7 @@ from kgate.gate.explain import Shared, shared_by
 from kgate.gate.measure import Bench, measure
 from kgate.gate.plan import ACCURACY, CODEGEN, Due, interpreter_target
 from kgate.gate.progress import Progress
-from kgate.gate.select import config_of, find, index_of, state_folder
+from kgate.gate.select import config_of, declarations_of, find_in, index_of, state_folder
 from kgate.source.config import Config
 from kgate.source.git import Repository, Snapshot, worktree_snapshot
 from kgate.source.index import Index
@@ -37,6 +37,8 @@ class RunOutcome:
     """One per case, in the order of the cases."""
     purposes: dict[str, str]
     """Case id to what the case is there to try."""
+    outside: dict[str, str]
+    """Case id to the reason why the kernel does not serve it; the fallback does."""
     shared: str
     """What failing cases have in common; empty where none fails or nothing separates them."""
     exit_code: int
@@ -74,19 +76,19 @@ def workplace(folder: Path) -> Workplace:
     return Workplace(repository, snapshot, config, index_of(snapshot, config, state), state)
 
 
-def one_kernel(index: Index, name: str) -> Declaration:
+def one_kernel(place: Workplace, name: str) -> Declaration:
     """The one declaration that a name means; raises UsageError where it means none or several."""
-    found = find(index, name)
+    found = find_in(place.index, name, place.repository)
     if len(found) > 1:
         names = ", ".join(item.identity for item in found[:6])
         raise UsageError(f"{name!r} means {len(found)} kernels", f"use one of {names}")
-    return found[0]
+    return declarations_of(place.index)[found[0].identity]
 
 
 def list_cases(folder: Path, name: str) -> CaseList:
     """Every case of a kernel, with what each is there to try."""
     place = workplace(folder)
-    declaration = one_kernel(place.index, name)
+    declaration = one_kernel(place, name)
     return CaseList(declaration.identity, tuple(_derived(place.index, declaration)))
 
 
@@ -103,7 +105,7 @@ def run_cases(
     UsageError for a target or kernel that does not exist, CaseError for a case id that cannot be read.
     """
     place = workplace(folder)
-    declaration = one_kernel(place.index, name)
+    declaration = one_kernel(place, name)
     _check_target(declaration, target)
     cases = _chosen(place.index, declaration, case, target)
     prints = place.index.closure(declaration.identity).fingerprint
@@ -121,6 +123,7 @@ def run_cases(
         line=declaration.line,
         measurements=measurements,
         purposes={one.id: one.purpose for one in cases},
+        outside={one.id: one.reason for one in cases if one.expect == FALLBACK},
         shared=_shared(place.index, declaration, cases, found),
         exit_code=_exit_code(measurements, outcome.infrastructure, len(cases), outcome.interrupted),
         problem=outcome.infrastructure or ("interrupted" if outcome.interrupted else ""),
@@ -145,16 +148,22 @@ def _check_target(declaration: Declaration, target: str | None) -> None:
 def _chosen(index: Index, declaration: Declaration, case: str | None, target: str | None) -> list[Case]:
     every = _derived(index, declaration)
     if case is not None:
-        exact = [one for one in every if one.id == case]
-        return exact or [parse_case(declaration, case)]
+        exact = [one for one in every if one.id == case] or [parse_case(declaration, case)]
+        if target is not None and exact[0].expect == FALLBACK:
+            raise UsageError(
+                f"{exact[0].id} is outside the envelope ({exact[0].reason}): the fallback serves it",
+                "leave --target out to run it, or name a case inside the envelope",
+            )
+        return exact
     if target is not None:
         return [one for one in every if one.origin == "workload" and one.expect != FALLBACK]
     return [one for one in every if affordable(declaration, one)]
 
 
 def _shared(index: Index, declaration: Declaration, cases: Sequence[Case], found: dict[str, Measurement]) -> str:
-    failing = [one for one in cases if one.id in found and found[one.id].status not in (OK, SKIPPED)]
-    passing = [one for one in cases if one.id in found and found[one.id].status == OK]
+    inside = [one for one in cases if one.id in found and one.expect != FALLBACK]
+    failing = [one for one in inside if found[one.id].status not in (OK, SKIPPED)]
+    passing = [one for one in inside if found[one.id].status == OK]
     shared: Shared | None = shared_by(failing, passing, index.closure(declaration.identity).block_sizes)
     return "" if shared is None else str(shared)
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kgate.baselines.store import Layout
+from kgate.baselines.workspace import workspace
 from kgate.gate.errors import UsageError
 from kgate.source.affected import affected, removed_kernels, renamed_kernels
-from kgate.source.config import Config, Root, load_config
+from kgate.source.config import Config, ConfigError, Root, load_config
 from kgate.source.git import Comparison, Repository, Snapshot, changed_paths, resolve
 from kgate.source.index import Index, build_index
-from kgate.source.records import Affected, Declaration, Reason, Removed, Step
-
-STATE = ".kgate"
+from kgate.source.records import Affected, Declaration, Finding, Reason, Removed, Step
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Selection:
     removed: tuple[Removed, ...]
     renamed: Mapping[str, str]
     """Identity at head to identity at base of kernels that moved or have another name."""
+    stray: tuple[str, ...]
+    """Kernels that no declaration has, and whose baseline files the diff touches."""
     everything: str
     """Why every kernel was selected, where the configuration changed or it was asked for; else empty."""
 
@@ -43,19 +47,39 @@ class Selection:
         """The folder for caches and pending results; git ignores it."""
         return state_folder(self.repository)
 
+    @property
+    def unreadable(self) -> tuple[Finding, ...]:
+        """What hides kernels: declarations that do not hold, and files that mention kgate and cannot be read."""
+        return tuple(item for item in self.head.findings if item.severity == "error")
+
     def declaration(self, identity: str) -> Declaration:
         """The declaration of an identity at head."""
         return next(item for item in self.head.declarations if item.identity == identity)
 
 
 def state_folder(repository: Repository) -> Path:
-    """``.kgate`` at the root of the working tree, made with a .gitignore of its own."""
-    folder = (repository.git_dir if repository.bare else repository.toplevel) / STATE
-    folder.mkdir(exist_ok=True)
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n")
-    return folder
+    """``.kgate`` at the root of the working tree, or a temporary folder where that cannot be written."""
+    top = repository.git_dir if repository.bare else repository.toplevel
+    try:
+        return workspace(top)
+    except OSError:
+        # A tree that cannot be written is judged all the same; nothing is remembered beside it.
+        elsewhere = Path(tempfile.gettempdir()) / f"kgate-{os.getuid()}-{hashlib.sha256(bytes(top)).hexdigest()[:12]}"
+        elsewhere.mkdir(mode=0o700, exist_ok=True)
+        return workspace(elsewhere)
+
+
+def _check_folders(head: Snapshot, config: Config) -> None:
+    """Every configured folder must be there: a misspelt one would hide what lies in the right one."""
+    files = head.files()
+    for root in config.roots:
+        for folder in [root.path, *(root.join(item) for item in root.src)]:
+            if folder != "." and files and not any(path.startswith(f"{folder}/") for path in files):
+                raise ConfigError(
+                    f"there is no folder {folder!r} in {head.label}",
+                    path=config.path,
+                    remedy="correct it, or remove it",
+                )
 
 
 def config_of(snapshot: Snapshot) -> Config:
@@ -89,35 +113,39 @@ def select(
     repository = Repository(folder, env=environment)
     comparison = resolve(repository, base, head, environment, staged=True if staged else None)
     config = config_of(comparison.head)
+    _check_folders(comparison.head, config)
     state = state_folder(repository)
     before = comparison.base
     base_config = None if before is None else _base_config(before)
     same = before is not None and before.tree == comparison.head.tree
     now = index_of(comparison.head, config, state)
     then = None if before is None else now if same else index_of(before, base_config or config, state)
-    why = _all_because(base_config, config, everything)
+    why = _all_because(before, base_config, config, everything)
     chosen = () if same and not why else affected(then, now)
     if why:
         chosen = _every(chosen, now, why)
-    chosen = _with_baseline_edits(chosen, comparison, config, now)
+    edited = _edited_baselines(comparison, config)
+    chosen = _with_baseline_edits(chosen, edited, now)
     gone = () if same or then is None else tuple(removed_kernels(then, now))
     moved = {} if same or then is None else renamed_kernels(then, now)
-    picked = _narrow(tuple(chosen), now, kernels)
-    return Selection(repository, comparison, config, base_config, then, now, picked, gone, moved, why)
+    stray = tuple(sorted(set(edited) - {item.identity for item in now.declarations}))
+    picked = tuple(chosen)
+    found = Selection(repository, comparison, config, base_config, then, now, picked, gone, moved, stray, why)
+    return replace(found, affected=_narrow(found, kernels)) if kernels else found
 
 
 def _base_config(base: Snapshot) -> Config | None:
-    from kgate.source.config import ConfigError
-
     try:
         return config_of(base)
     except ConfigError:
         return None  # head may be what mends it; every kernel is then selected
 
 
-def _all_because(base: Config | None, head: Config, everything: bool) -> str:
+def _all_because(before: Snapshot | None, base: Config | None, head: Config, everything: bool) -> str:
     if everything:
         return "all kernels were asked for"
+    if before is not None and base is None:
+        return "base's configuration could not be read"
     if base is not None and _relevant(base) != _relevant(head):
         return "kgate's configuration changed"
     return ""
@@ -143,12 +171,10 @@ def _every(chosen: Sequence[Affected], index: Index, why: str) -> list[Affected]
     return found
 
 
-def _with_baseline_edits(
-    chosen: Sequence[Affected], comparison: Comparison, config: Config, index: Index
-) -> list[Affected]:
-    """Kernels whose committed lines the diff edits are selected too: a line must be true."""
+def _edited_baselines(comparison: Comparison, config: Config) -> dict[str, str]:
+    """Kernel to the baseline file of it that the diff touches."""
     if comparison.base is None or comparison.base.tree == comparison.head.tree:
-        return list(chosen)
+        return {}
     edited: dict[str, str] = {}
     layouts = [baseline_layout(root) for root in config.roots]
     for _, *paths in changed_paths(comparison.base, comparison.head):
@@ -156,6 +182,11 @@ def _with_baseline_edits(
             for parsed in (layout.parse(path) for layout in layouts):
                 if parsed is not None:
                     edited.setdefault(parsed[0], path)
+    return edited
+
+
+def _with_baseline_edits(chosen: Sequence[Affected], edited: Mapping[str, str], index: Index) -> list[Affected]:
+    """Kernels whose committed lines the diff edits are selected too: a line must be true."""
     known = {item.kernel for item in chosen}
     found = list(chosen)
     for declaration in index.declarations:
@@ -176,29 +207,57 @@ def baseline_layout(root: Root) -> Layout:
     return Layout(root.join(root.baselines), root.path)
 
 
-def _narrow(chosen: tuple[Affected, ...], index: Index, kernels: Sequence[str]) -> tuple[Affected, ...]:
-    if not kernels:
-        return chosen
-    wanted: set[str] = set()
-    for name in kernels:
-        wanted |= {item.identity for item in find(index, name)}
-    return tuple(item for item in chosen if item.kernel in wanted)
+def _narrow(selection: Selection, kernels: Sequence[str]) -> tuple[Affected, ...]:
+    wanted = {item.identity for name in kernels for item in find(selection, name)}
+    return tuple(item for item in selection.affected if item.kernel in wanted)
 
 
-def find(index: Index, name: str) -> list[Declaration]:
-    """Declarations of a name, identity or glob; raises :class:`UsageError`, with the nearest names, for none."""
+def declarations_of(index: Index) -> dict[str, Declaration]:
+    """Declarations by identity, named so that a command that is given the name means that one kernel."""
+    count = Counter(item.name for item in index.declarations)
+    return {
+        item.identity: item if count[item.name] == 1 else replace(item, name=item.identity)
+        for item in index.declarations
+    }
+
+
+def find(selection: Selection, name: str) -> list[Declaration]:
+    """Declarations at head of a name, identity, file or glob; see :func:`find_in`."""
+    gone = next((item for item in selection.removed if name in (item.name, item.kernel)), None)
+    if gone is not None:
+        raise UsageError(f"{gone.name} ({gone.path}) is no longer declared", "`kgate affected` lists what is")
+    return find_in(selection.head, name, selection.repository)
+
+
+def find_in(index: Index, name: str, repository: Repository | None = None) -> list[Declaration]:
+    """Declarations of a name, identity, file or glob.
+
+    A path is taken relative to the current folder where something lies there. Raises :class:`UsageError` for none,
+    with what could not be read, or the nearest names.
+    """
     import difflib
 
-    found = index.find(name)
+    found = index.find(name) or index.find(_repository_path(name, repository))
     if found:
         return found
-    broken = [item for item in index.findings if item.symbol.endswith(f"::{name}") or item.symbol == name]
-    if broken:
-        first = broken[0]
-        raise UsageError(
-            f"{name}: its declaration does not hold: {first.path}:{first.line}: {first.message}", first.remedy
-        )
+    for broken in index.findings:
+        if broken.severity == "error" and (broken.symbol.endswith(f"::{name}") or broken.symbol == name):
+            place = f"{broken.path}:{broken.line}"
+            raise UsageError(f"{name}: its declaration does not hold: {place}: {broken.message}", broken.remedy)
+    unread = [item for item in index.findings if item.code == "unreadable-file" and item.severity == "error"]
+    if unread:
+        places = "; ".join(f"{item.path}:{item.line}: {item.message}" for item in unread[:3])
+        raise UsageError(f"no kernel {name!r} is declared in what can be read", f"cannot be read: {places}")
     names = sorted({item.name for item in index.declarations})
     near = difflib.get_close_matches(name, names, n=1)
     remedy = f"did you mean {near[0]!r}?" if near else f"declared: {', '.join(names[:12]) or 'none'}"
     raise UsageError(f"no kernel {name!r} is declared", remedy)
+
+
+def _repository_path(name: str, repository: Repository | None) -> str:
+    """``name`` relative to the repository's root where it is a path from the current folder; folders as globs."""
+    if repository is None or repository.bare or not os.path.exists(name):
+        return name
+    relative = os.path.relpath(os.path.realpath(name), os.path.realpath(repository.toplevel))
+    path = "" if relative == "." else relative.replace(os.sep, "/")
+    return (f"{path}/**" if path else "**") if os.path.isdir(name) else path

@@ -10,7 +10,7 @@ from pathlib import Path
 from kgate.source.cache import Tree
 from kgate.source.config import Config, ConfigError, load_config_from
 from kgate.source.index import Index, build_index
-from kgate.source.records import DeviceFunction, Finding
+from kgate.source.records import Declaration, DeviceFunction, Finding
 
 UNDECLARED = "undeclared-kernel"
 
@@ -68,7 +68,23 @@ def findings_of(index: Index, config: Config) -> tuple[list[Finding], list[str]]
             f"{len(bare)} kernels are launched and not declared (first: {one}); "
             "add a [tool.kgate] table to pyproject.toml to have each of them reported"
         )
+    found += [_outside(item) for item in index.declarations if not any(root.owns(item.path) for root in config.roots)]
     return sorted(found, key=lambda item: (item.path, item.line, item.column, item.code)), notes
+
+
+def _outside(declaration: Declaration) -> Finding:
+    return Finding(
+        code="outside-roots",
+        severity="error",
+        path=declaration.path,
+        line=declaration.line,
+        column=declaration.column,
+        end_line=declaration.line,
+        end_column=declaration.column,
+        message=f"{declaration.name} lies in no [[tool.kgate.root]], so that nothing says how to import it",
+        remedy="add a root for its folder, or exclude the file",
+        symbol=declaration.identity,
+    )
 
 
 def _undeclared(device: DeviceFunction) -> Finding:

@@ -6,7 +6,7 @@ from typing import IO, Any
 
 from kgate.baselines.records import OK, SKIPPED, Measurement
 from kgate.gate.run import CaseList, RunOutcome
-from kgate.report.text import device_place, worst
+from kgate.report.text import device_place, plural, worst
 
 
 def render_cases(found: CaseList, stream: IO[str], *, as_json: bool) -> None:
@@ -18,7 +18,7 @@ def render_cases(found: CaseList, stream: IO[str], *, as_json: bool) -> None:
     for case in found.cases:
         path = f"  -> {case.expect} ({case.reason})" if case.reason else ""
         stream.write(f"{case.id:<{width}}  {case.origin:<8}  {case.purpose}{path}\n")
-    stream.write(f"{len(found.cases)} cases of {found.kernel}\n")
+    stream.write(f"{plural(len(found.cases), 'case')} of {found.kernel}\n")
 
 
 def render_measurements(outcome: RunOutcome, stream: IO[str], *, as_json: bool) -> None:
@@ -43,6 +43,8 @@ def render_measurements(outcome: RunOutcome, stream: IO[str], *, as_json: bool) 
 
 def _details(item: Measurement, outcome: RunOutcome, *, alone: bool) -> list[str]:
     lines = []
+    if alone and item.case in outcome.outside:
+        lines.append(f"outside the envelope ({outcome.outside[item.case]}): the fallback serves it")
     if alone and outcome.purposes.get(item.case):
         lines.append(f"tries: {outcome.purposes[item.case]}")
     if item.message and (item.status != OK or alone):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import IO
 
-from kgate.gate.records import BASELINE, ERROR, FAIL, NEW, WARN, Report, Verdict
+from kgate.gate.records import BASELINE, ERROR, FAIL, INCONCLUSIVE, NEW, WARN, Report, Verdict
 from kgate.report import text
 from kgate.source.records import Finding
 
 # GitHub shows ten annotations of a kind per step and drops the rest without a word.
 SHOWN = 10
-ORDER = {FAIL: 0, ERROR: 1, BASELINE: 2, NEW: 3, WARN: 4}
-LEVEL = {FAIL: "error", ERROR: "error", BASELINE: "error", NEW: "error", WARN: "warning"}
+ORDER = {FAIL: 0, ERROR: 1, INCONCLUSIVE: 2, BASELINE: 3, NEW: 4, WARN: 5}
+LEVEL = {FAIL: "error", ERROR: "error", INCONCLUSIVE: "error", BASELINE: "error", NEW: "error", WARN: "warning"}
 
 
 def render(report: Report, stream: IO[str]) -> None:
@@ -54,7 +54,7 @@ def render(report: Report, stream: IO[str]) -> None:
     for level, count in counts.items():
         if count > SHOWN:
             stream.write(f"{count - SHOWN} more of level {level} are in `kgate check --format json`\n")
-    stream.write(text.closing(report) + "\n")
+    stream.write(f"{report.explanation}\n{text.closing(report)}\n")
 
 
 def annotation(item: Finding) -> str:

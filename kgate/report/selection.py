@@ -24,6 +24,9 @@ def render_text(selection: Selection, *, paths: bool) -> str:
             if paths:
                 lines.extend(f"        {_step(step)}" for step in reason.steps)
     lines.extend(f"{item.path}  {item.name}  no longer declared" for item in selection.removed)
+    known = {item.kernel for item in selection.affected}
+    lines.extend(f"{new}  was {old}" for new, old in sorted(selection.renamed.items()) if new not in known)
+    lines.extend(f"{item.path}:{item.line}  cannot be read: {item.message}" for item in selection.unreadable)
     if not lines:
         lines.append("no kernel affected")
     total = len(selection.head.declarations)
@@ -66,5 +69,7 @@ def render_json(selection: Selection) -> str:
             for item in selection.affected
         ],
         "removed": selection.removed,
+        "renamed": selection.renamed,
+        "unreadable": selection.unreadable,
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

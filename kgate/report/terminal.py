@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import IO
 
-from kgate.gate.records import ERROR, FAIL, NEW, PASS, WARN, Report, Verdict
+from kgate.gate.records import BASELINE, ERROR, FAIL, INCONCLUSIVE, NEW, PASS, SKIPPED, WARN, Report, Verdict
 from kgate.report import text
 
 STYLES = {FAIL: "bold red", ERROR: "bold red", WARN: "yellow", NEW: "cyan", PASS: "green"}
-MARKS = {FAIL: "FAIL", ERROR: "ERROR", WARN: "warn", NEW: "new", "baseline": "BASELINE", "skipped": "skipped"}
+MARKS = {
+    FAIL: "FAIL",
+    ERROR: "ERROR",
+    INCONCLUSIVE: "UNDECIDED",
+    BASELINE: "BASELINE",
+    WARN: "warn",
+    NEW: "new",
+    SKIPPED: "skipped",
+}
 
 IN_FULL = 2
 """Verdicts on figures that are shown in full per kernel and probe; more of them are a line each."""
@@ -44,6 +52,8 @@ def render(report: Report, stream: IO[str], *, verbose: bool = False) -> None:
     for note in report.notes:
         console.print(Text(f"note: {note}", style="dim"))
     style = "green" if report.exit_code == 0 else "bold red"
+    if report.affected or report.verdicts:
+        console.print(Text(report.explanation, style="dim"))
     console.print(Text(text.closing(report), style=style))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kgate.source.closure import Rests
-from kgate.source.graph import IMPORTS, MODULE, NAMES
+from kgate.source.graph import IMPORTS, LOADS, MODULE, NAMES, STATEMENTS
 from kgate.source.index import Index
 from kgate.source.records import CODE, NEW, ROLES, Affected, Edge, Reason, Removed, Step
 
@@ -80,9 +80,9 @@ def _origins(base: Index, head: Index) -> dict[str, str]:
         return origins
     codes: dict[str, list[str]] = {}
     for old in gone:
-        codes.setdefault(base.closure(old.identity).fingerprint.code, []).append(old.identity)
+        codes.setdefault(base.rests(old.identity).bare, []).append(old.identity)
     for new in fresh:
-        twins = codes.get(head.closure(new.identity).fingerprint.code, [])
+        twins = codes.get(head.rests(new.identity).bare, [])
         twins = [twin for twin in twins if before[twin].name == new.name] or twins
         if twins:
             origins[new.identity] = twins[0]
@@ -124,7 +124,7 @@ class _Comparison:
 
     def reasons(self, role: str) -> list[Reason]:
         """The paths from what changed to the kernel, nearest first."""
-        reasons = [*self._parts(role), *(self._files() if role == CODE else ())]
+        reasons = [*self._parts(role), *(self._files() if role == CODE else ()), *self._imports(role)]
         ways_new = _Ways(self.head, self.new, role, self.after)
         ways_old = _Ways(self.base, self.old, role, self.before)
         changes = self._symbols(role)
@@ -140,7 +140,7 @@ class _Comparison:
         for change in (causes or ordered)[:MOST_REASONS]:
             ways = ways_old if change.kind == "deleted" else ways_new
             reasons.append(Reason(role, ways.steps(change), ways.sentence(change)))
-        return reasons or [self._rewired(role, ways_new)]
+        return reasons or [self._gone(role) or self._rewired(role, ways_new)]
 
     def _symbols(self, role: str) -> list[_Change]:
         old, new = self.old.closure.symbols[role], self.new.closure.symbols[role]
@@ -205,6 +205,44 @@ class _Comparison:
                 reasons.append(Reason(CODE, steps, f"{what}{path} {_PAST[kind]}"))
         return reasons
 
+    def _imports(self, role: str) -> list[Reason]:
+        """Import statements that changed, and what running the imports does."""
+        old, new = dict(self.old.imports[role]), dict(self.new.imports[role])
+        paths = {_path(self.before): _path(self.after)}
+        declaration = self.head.declaration(self.after)
+        reasons = []
+        for symbol, value in new.items():
+            before = next((s for s in old if paths.get(_path(s), _path(s)) + s[len(_path(s)) :] == symbol), None)
+            if before is None and symbol.endswith(f"::{STATEMENTS}"):
+                continue  # the file is in the closure for a symbol of it, which is a reason by itself
+            if before is None or old[before] != value:
+                kind = "added" if before is None else "changed"
+                steps = (
+                    Step(symbol, _path(symbol), 0, kind),
+                    Step(self.after, declaration.path, declaration.line),
+                )
+                reasons.append(Reason(role, steps, self._import_in_words(symbol, kind)))
+        return reasons
+
+    def _gone(self, role: str) -> Reason | None:
+        """What importing the kernel's module no longer runs, where that is all that changed."""
+        gone = [s for s in self.old.imports[role] if s not in self.new.imports[role] and s.endswith(f"::{MODULE}")]
+        if not gone:
+            return None
+        declaration = self.head.declaration(self.after)
+        steps = (Step(gone[0], _path(gone[0]), 0, "deleted"), Step(self.after, declaration.path, declaration.line))
+        return Reason(
+            role, steps, f"{_path(gone[0])} is no longer run when {declaration.path} is imported, or does less"
+        )
+
+    def _import_in_words(self, symbol: str, kind: str) -> str:
+        path, _, name = symbol.partition("::")
+        if name == STATEMENTS:
+            return f"the import statements of {path} changed"
+        if name == LOADS:
+            return f"what has to be there for {path} to be imported changed"
+        return f"{path} now acts when it is imported" if kind == "added" else f"what importing {path} does changed"
+
     def _gitlinks(self) -> set[str]:
         return {*self.base.store.tree.gitlinks(), *self.head.store.tree.gitlinks()}
 
@@ -226,6 +264,7 @@ class _Comparison:
         return Reason(role, (step,), f"what {_name(self.after)} rests on is put together differently")
 
 
+_NO_LINE = tuple(f"::{kind}" for kind in (MODULE, IMPORTS, NAMES))
 _PAST = {"changed": "changed", "added": "was added", "deleted": "was deleted", "renamed": "was renamed"}
 
 
@@ -275,7 +314,7 @@ class _Ways:
 
     def line(self, symbol: str) -> int:
         """Line of a symbol's definition; 0 for a whole file."""
-        if symbol.endswith(("::*", f"::{MODULE}", f"::{IMPORTS}", f"::{NAMES}")) or "::" not in symbol:
+        if symbol.endswith(("::*", *_NO_LINE)) or "::" not in symbol:
             return 0
         return self.index.graph.node(symbol).line
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kgate.source.config import matches
 from kgate.source.declarations import Declared
-from kgate.source.graph import EVERYTHING, Graph, Node
+from kgate.source.graph import EVERYTHING, LOADS, STATEMENTS, Graph, Node
 from kgate.source.normalise import digest
 from kgate.source.records import CODE, DISPATCH, ORACLE, Closure, Fingerprint
 
@@ -31,6 +31,10 @@ class Rests:
     """Role to its starting symbols, each with the part of the declaration that names it."""
     parts: dict[str, dict[str, str]]
     """Role to the parts of the declaration that belong to it, hashed."""
+    imports: dict[str, dict[str, str]]
+    """Role to how its files are imported: node to hash. No symbols, and so no part of the closure's."""
+    bare: str
+    """The *code* fingerprint without the imports, by which a kernel that was moved is found again."""
 
 
 def rests_on(graph: Graph, declared: Declared) -> Rests:
@@ -55,6 +59,16 @@ def rests_on(graph: Graph, declared: Declared) -> Rests:
     hashes[CODE] += sorted(digest(posixpath.basename(path), oid) for path, oid in files.items())
     for role, items in parts.items():
         hashes[role] += [digest(name, text) for name, text in sorted(items.items())]
+    bare = digest(*hashes[CODE])
+    imports: dict[str, dict[str, str]] = {}
+    taken: set[str] = set()
+    for role in _ROOTS:
+        files_of_role = _paths(nodes[role]) - taken
+        taken |= files_of_role
+        extra = _importing(declared.declaration.path, role, files_of_role)
+        hashes[role].append(digest("imports", *sorted(map(graph.deep, extra))))
+        fresh = {symbol: node for symbol, node in graph.reach(extra).items() if symbol not in nodes[role]}
+        imports[role] = {symbol: node.hash for symbol, node in fresh.items()}
     reached = {role: {symbol: node.hash for symbol, node in sorted(items.items())} for role, items in nodes.items()}
     for symbol in declared.used:
         reached[DISPATCH].setdefault(symbol, graph.node(symbol).hash)
@@ -68,7 +82,20 @@ def rests_on(graph: Graph, declared: Declared) -> Rests:
             sorted({note for items in nodes.values() for node in items.values() for note in node.unresolved})
         ),
     )
-    return Rests(closure, nodes, roots, parts)
+    return Rests(closure, nodes, roots, parts, imports, bare)
+
+
+def _paths(nodes: dict[str, Node]) -> set[str]:
+    return {symbol.partition("::")[0] for symbol in nodes if "::" in symbol}
+
+
+def _importing(path: str, role: str, files: set[str]) -> list[str]:
+    """Nodes for how the files of a role are imported; each file counts in the first role that reaches it.
+
+    What importing the kernel's own module runs counts as code.
+    """
+    extra = [f"{file}::{STATEMENTS}" for file in sorted(files)]
+    return [*extra, f"{path}::{LOADS}"] if role == CODE else extra
 
 
 def _parts(declared: Declared) -> dict[str, dict[str, str]]:

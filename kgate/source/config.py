@@ -134,8 +134,10 @@ def _table(raw: bytes, name: str) -> Mapping[str, Any] | None:
         import tomli as tomllib
     try:
         document = tomllib.loads(raw.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"is not valid TOML: {error}", path=name) from None
+    except UnicodeDecodeError:
+        raise ConfigError("is not UTF-8, which TOML has to be", path=name, remedy="save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"is not valid TOML: {error}", path=name, remedy="correct that line") from None
     if name == "kgate.toml":
         return document
     tool = document.get("tool", {})
@@ -162,6 +164,7 @@ def _config(table: Mapping[str, Any], name: str) -> Config:
                 remedy="move it into the root it is for",
             )
         parsed = tuple(_root(item, name) for item in roots)
+        _check_roots(parsed, roots, name)
     else:
         parsed = (_root({key: table[key] for key in ("src", "python", "baselines", "carry") if key in table}, name),)
     targets = reader.strings("probe-targets", DEFAULT_PROBE_TARGETS)
@@ -182,12 +185,23 @@ def _root(table: Mapping[str, Any], name: str) -> Root:
     reader = _Reader(table, name, "tool.kgate.root")
     reader.only({"path", "src", "python", "baselines", "carry"})
     return Root(
-        path=str(PurePosixPath(reader.string("path", "."))),
+        path=reader.folder("path", "."),
         src=reader.strings("src", ()),
         python=reader.string("python", ""),
-        baselines=str(PurePosixPath(reader.string("baselines", "baselines"))),
+        baselines=reader.folder("baselines", "baselines", own=True),
         carry=reader.strings("carry", ()),
     )
+
+
+def _check_roots(parsed: tuple[Root, ...], tables: list[Mapping[str, Any]], name: str) -> None:
+    for table in tables:
+        if "path" not in table:
+            raise ConfigError("a [[tool.kgate.root]] has no path", path=name, remedy="say which folder it is for")
+    seen: set[str] = set()
+    for root in parsed:
+        if root.path in seen:
+            raise ConfigError(f"two roots have the path {root.path!r}", path=name, remedy="merge them, or correct one")
+        seen.add(root.path)
 
 
 def _check_targets(targets: tuple[str, ...], name: str) -> None:
@@ -228,6 +242,20 @@ class _Reader:
             raise self._wrong(key, "a list of strings", value)
         return tuple(value)
 
+    def folder(self, key: str, default: str, *, own: bool = False) -> str:
+        """A folder inside the repository; with ``own`` one below the root, for kgate's files alone."""
+        value = self.string(key, default)
+        path = PurePosixPath(value)
+        inside = value and not path.is_absolute() and not {"..", ".git"} & set(path.parts)
+        if not inside or (own and str(path) == "."):
+            where = "below the project's root" if own else "inside the repository"
+            raise ConfigError(
+                f"{self._name(key)} = {value!r} is not a folder {where}",
+                path=self.path,
+                remedy=f"give a relative path, such as {key} = {default!r}" if own else "give a relative path",
+            )
+        return str(path)
+
     def seconds(self, key: str, default: float) -> float:
         value = self.table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
@@ -241,7 +269,8 @@ class _Reader:
         return value
 
     def _wrong(self, key: str, want: str, got: object) -> ConfigError:
-        return ConfigError(f"{self._name(key)} must be {want}, not {got!r}", path=self.path)
+        message = f"{self._name(key)} must be {want}, not {got!r}"
+        return ConfigError(message, path=self.path, remedy=f"the README lists what {key} takes")
 
     def _name(self, key: str) -> str:
         return f"{self.prefix}.{key}" if self.prefix else key

@@ -135,7 +135,7 @@ class Effects:
             self._call(path, callee, arguments, targets, follow, outermost=position == 0)
         for target, full in targets.items():
             self.attached.setdefault(target, []).append(Attached(path, effect, full))
-        if not any(targets.values()) and not (follow.keys() and self._quiet(path, follow)):
+        if effect.stops or (not any(targets.values()) and not (follow.keys() and self._quiet(path, follow))):
             chains = tuple(follow) or tuple(chain for chain, _ in effect.uses.refs)
             self.unattached.setdefault(path, []).append((effect, chains))
 
@@ -208,7 +208,7 @@ def imported_by(names: Names, path: str) -> list[tuple[str, int]]:
     found = dict.fromkeys(names.modules.packages_of(path), 1)
     for item in names.table(path).facts.imports:
         module = names.module(path, item)
-        if module is None:
+        if module is None or not item.run:
             continue
         child = names.modules.child(module, item.attribute) if item.attribute and item.attribute != "*" else None
         for place in (module, child):

@@ -14,7 +14,7 @@ from kgate.source.text import UnreadableText, decode
 from kgate.source.uses import EMPTY, Import, Uses, chain_of, integer, merge, root_of
 from kgate.source.visitor import bound_names, imports_of, uses_of
 
-VERSION = "7"
+VERSION = "8"
 """Part of every cache key: raise it whenever facts change for the same content."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -88,6 +88,8 @@ class Effect(msgspec.Struct, frozen=True, array_like=True):
     line: int
     hash: str
     uses: Uses
+    stops: bool = False
+    """Whether it can end the import on purpose: it raises, asserts or exits."""
 
 
 class FileFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -186,7 +188,10 @@ class _Reader:
         elif isinstance(node, ast.If):
             if not _is_main(node.test):
                 test, name = merge(condition, uses_of(node.test)), hash_of(node.test)
+                before = len(self.imports)
                 self.body(node.body, test, digest(mark, "if", name))
+                if chain_of(node.test).rpartition(".")[2] == "TYPE_CHECKING":
+                    self.imports[before:] = [msgspec.structs.replace(i, run=False) for i in self.imports[before:]]
                 self.body(node.orelse, test, digest(mark, "else", name))
         elif isinstance(node, _TRIES):
             self.try_(node, condition, mark)
@@ -230,7 +235,7 @@ class _Reader:
         for name in sorted(bound):
             self.define(name, "bound", node, content, merge(condition, uses), conditional=True)
         self.imports += [item for child in ast.walk(node) if isinstance(child, _IMPORTS) for item in imports_of(child)]
-        self.effects.append(Effect(node.lineno, content, merge(condition, uses)))
+        self.effects.append(Effect(node.lineno, content, merge(condition, uses), _stops(node)))
 
     @staticmethod
     def _through(node: ast.For | ast.AsyncFor) -> bool:
@@ -259,7 +264,8 @@ class _Reader:
             name = chain_of(node.value.func)
             if name == "print" or name.startswith(_QUIET[1:]):
                 return
-        self.effects.append(Effect(node.lineno, digest(mark, hash_of(node)), merge(condition, uses_of(node))))
+        content = digest(mark, hash_of(node))
+        self.effects.append(Effect(node.lineno, content, merge(condition, uses_of(node)), _stops(node)))
 
     def walruses(self, node: ast.stmt) -> None:
         for child in ast.walk(node):
@@ -462,6 +468,15 @@ def _is_main(test: ast.expr) -> bool:
         and isinstance(test.comparators[0], ast.Constant)
         and test.comparators[0].value == "__main__"
     )
+
+
+def _stops(node: ast.AST) -> bool:
+    """Whether a statement raises, asserts or exits, functions and classes inside it apart."""
+    if isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+        return False
+    if isinstance(node, ast.Call) and chain_of(node.func) in ("exit", "quit", "sys.exit", "os._exit"):
+        return True
+    return isinstance(node, (ast.Raise, ast.Assert)) or any(map(_stops, ast.iter_child_nodes(node)))
 
 
 def _starred(value: ast.Tuple | ast.List) -> bool:

@@ -4,7 +4,8 @@ Beside the symbols proper there are more kinds of node: ``path.py::*`` (everythi
 be told), ``path.py::<module>`` (what running a file does to things outside the tree: ``os.environ``, torch's flags),
 ``path.py::<imports>`` (the same of all files that importing it runs),
 ``path.py::<names>`` (names that a file gets from code that runs when it is imported), ``path.py::Class.<class>`` (a
-class without its members) and ``*`` (every Python file).
+class without its members), ``path.py::<statements>`` (the import statements of a file), ``path.py::<loads>`` (what the
+files that importing it runs need to be there, and do) and ``*`` (every Python file).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from kgate.source.dynamic import UNKNOWN, ImportsByName
 from kgate.source.effects import Effects, is_object
 from kgate.source.facts import Decorator, Definition
+from kgate.source.importing import Importing
 from kgate.source.names import HEADER, Names
 from kgate.source.normalise import digest
 from kgate.source.records import Edge
@@ -22,6 +24,7 @@ from kgate.source.uses import Dynamic, Uses
 
 EVERYTHING = "*"
 MODULE, IMPORTS, NAMES = "<module>", "<imports>", "<names>"
+STATEMENTS, LOADS = "<statements>", "<loads>"
 _IMPORTING = (f"::{MODULE}", f"::{IMPORTS}", f"::{NAMES}")
 
 
@@ -58,6 +61,7 @@ class Graph:
         self.names = names
         self.declares = declares
         self.by_name = ImportsByName(names)
+        self.importing = Importing(names)
         self._live = live
         self._nodes: dict[str, Node] = {}
         self._deep: dict[str, str] = {}
@@ -238,6 +242,10 @@ class _Maker:
             self._imports()
         elif self.name == NAMES:
             self._names()
+        elif self.name == STATEMENTS:
+            self.parts = ["statements", *self.graph.importing.statements(self.path)]
+        elif self.name == LOADS:
+            self._loads()
         else:
             line = self._symbol()
         externals = sorted(self.externals)
@@ -305,6 +313,14 @@ class _Maker:
         own = (self.path,) if self.path in effects.unattached else ()
         for path in (*own, *effects.outward_of(self.path)):
             self.edge(f"{path}::{MODULE}", 1, "import")
+
+    def _loads(self) -> None:
+        """What has to be there for the file to be imported, and every statement that is run on the way."""
+        effects, importing = self.graph.effects, self.graph.importing
+        self.parts = ["loads", *sorted(importing.needs(self.path, effects))]
+        for path in importing.behind(self.path, effects):
+            if path in effects.unattached:
+                self.edge(f"{path}::{MODULE}", 1, "import")
 
     def _names(self) -> None:
         """Names that the file gets from code that runs when it is imported."""

@@ -288,6 +288,10 @@ class Names:
         if not module.endswith("/"):
             found.symbols[f"{module}::*"] = None
 
+    def binds(self, path: str, name: str) -> bool:
+        """Whether a file binds a name, or cannot be read."""
+        return self._binds(path, name, set())
+
     def _binds(self, path: str, name: str, seen: set[str]) -> bool:
         """Whether a file binds a name itself, or takes it from a star import that can be read."""
         if path in seen:

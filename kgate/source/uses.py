@@ -41,6 +41,8 @@ class Import(msgspec.Struct, frozen=True, array_like=True):
     level: int
     """Number of leading dots."""
     line: int
+    run: bool = True
+    """Whether importing the file runs it; an import under ``if TYPE_CHECKING:`` is for checkers alone."""
 
 
 class LaunchSite(msgspec.Struct, frozen=True, array_like=True):

@@ -156,3 +156,11 @@ def test_this_repository_is_sound() -> None:
     result = lint(ROOT)
     assert result.findings == ()
     assert result.kernels >= 4
+
+
+def test_a_kernel_outside_every_root_is_an_error(tmp_path: Path) -> None:
+    project(tmp_path, DECLARED, "[[root]]\npath = 'sub'\n")
+    (tmp_path / "sub").mkdir()
+    (finding, *_) = lint(tmp_path).findings
+    assert finding.code == "outside-roots"
+    assert finding.path == "ops.py"

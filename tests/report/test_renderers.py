@@ -75,7 +75,7 @@ def test_a_message_with_markup_is_printed_as_it_stands() -> None:
 
 def test_an_annotation_is_one_line_with_its_specials_escaped() -> None:
     finding = Finding("bad,code:x", "error", "a,b:c.py", 3, 5, 3, 9, "100% wrong\nsecond line", "mend it")
-    (line, _) = rendered(github, report(findings=(finding,))).splitlines()
+    (line, *_) = rendered(github, report(findings=(finding,))).splitlines()
     assert line == (
         "::error file=a%2Cb%3Ac.py,line=3,title=kgate%3A bad%2Ccode%3Ax::100%25 wrong%0Asecond line%0Amend it"
     )

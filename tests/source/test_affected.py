@@ -101,8 +101,14 @@ def test_a_changed_autotune_config_or_heuristic_selects(trees, files, edit):
 def test_a_deleted_helper_selects_its_kernels_and_says_so(trees, files):
     without = files["ops/helpers.py"].split("\n\n")
     edits = {"ops/helpers.py": "\n\n".join([without[0], *without[2:]])}
-    assert trees.selected(files, edits) == {"scale": ("code",)}
+    assert trees.selected(files, {**edits, "ops/shift.py": ("double, ", "")})["scale"] == ("code",)
     assert any("double" in r.sentence and "was deleted" in r.sentence for r in trees.why(files, edits, "scale"))
+
+
+def test_a_deleted_helper_selects_a_kernel_whose_module_still_imports_it(trees, files):
+    without = files["ops/helpers.py"].split("\n\n")
+    edits = {"ops/helpers.py": "\n\n".join([without[0], *without[2:]])}
+    assert trees.selected(files, edits) == {"scale": ("code",), "shift": ("code",)}
 
 
 def test_a_deleted_module_selects_what_imported_it(trees, files):
@@ -165,7 +171,8 @@ def test_without_a_base_every_kernel_is_new(trees, files):
 
 
 def test_a_removed_kernel_is_listed_apart(trees, files):
-    base, head = trees.index(files), trees.index(trees.changed(files, {"ops/shift.py": None}))
+    edits = {"ops/shift.py": None, "ops/__init__.py": ("from .shift import shift\n", "")}
+    base, head = trees.index(files), trees.index(trees.changed(files, edits))
     assert affected(base, head) == []
     assert [kernel.kernel for kernel in removed_kernels(base, head)] == ["ops/shift.py::shift"]
 
@@ -188,6 +195,7 @@ def test_a_moved_kernel_is_followed_and_not_selected(trees, files):
         files, {"ops/shift.py": None, "ops/more/shift.py": files["ops/shift.py"].replace(".helpers", "ops.helpers")}
     )
     moved["ops/more/__init__.py"] = ""
+    moved["ops/__init__.py"] = files["ops/__init__.py"].replace(".shift", ".more.shift")
     base, head = trees.index(files), trees.index(moved)
     assert affected(base, head) == []
     assert removed_kernels(base, head) == []
@@ -203,7 +211,8 @@ def test_a_renamed_kernel_is_followed(trees, files):
 
 def test_a_kernel_that_was_moved_and_changed_is_not_new(trees, files):
     text = files["ops/shift.py"].replace(".helpers", "ops.helpers").replace("triple(x) + 1", "triple(x) + 2")
-    moved = trees.changed(files, {"ops/shift.py": None, "ops/more/shift.py": text})
+    package = files["ops/__init__.py"].replace(".shift", ".more.shift")
+    moved = trees.changed(files, {"ops/shift.py": None, "ops/more/shift.py": text, "ops/__init__.py": package})
     (item,) = affected(trees.index(files), trees.index(moved))
     assert (item.moved, item.was) == (("code",), "ops/shift.py::shift")
 

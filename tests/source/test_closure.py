@@ -503,9 +503,14 @@ def test_names_that_a_package_is_given_by_running_code_select_more(selects):
 
 
 def test_a_new_import_without_effects_changes_nothing_for_the_others(selects):
-    extra = {"dev.py": "def f(x):\n    return 1\n", "more.py": "def g(x):\n    return 2\n"}
-    edit = {"dev.py": ("def f", "import more\ndef f")}
-    assert selects("from dev import f\n", "return f(x)", edit, extra) == NOTHING
+    extra = {
+        "dev.py": "import side\ndef f(x):\n    return 1\n",
+        "side.py": "def h(x):\n    return 2\n",
+        "more.py": "def g(x):\n    return 2\n",
+    }
+    for more in ("import more\n", "from more import g\n", "import math\n", "def another(x):\n    return 3\n"):
+        edit = {"side.py": ("def h", f"{more}def h")}
+        assert selects("from dev import f\n", "return f(x)", edit, extra) == NOTHING, more
 
 
 def test_a_changed_guard_at_the_top_of_a_file_selects_what_uses_the_file(selects):

@@ -89,3 +89,23 @@ def test_a_root_setting_beside_roots_is_refused() -> None:
 )
 def test_globs(path: str, pattern: str, found: bool) -> None:
     assert matches(path, pattern) is found
+
+
+@pytest.mark.parametrize("folder", ["../out", "/tmp/x", ".git/x", "", ".", "a/../../b"])
+def test_baselines_stay_in_a_folder_of_their_own_inside_the_project(folder: str) -> None:
+    with pytest.raises(ConfigError, match="is not a folder below") as caught:
+        read(kgate_toml=f"baselines = '{folder}'\n")
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[root]]\npath='a'\n[[root]]\npath='a'\n", "two roots have the path"),
+        ("[[root]]\npython='x'\n", "has no path"),
+        ("[[root]]\npath='../a'\n", "not a folder inside"),
+    ],
+)
+def test_a_root_that_cannot_be_meant_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read(kgate_toml=text)
