@@ -350,7 +350,8 @@ def _read_line(written: str, number: int, kernel: str, target: str) -> Record | 
     if document.get("sum") != checksum(line, target):
         return (
             EDITED,
-            f"{key.probe} line for {key.case} was changed by hand, or belongs to another target: its checksum does not match",
+            f"{key.probe} line for {key.case} was changed by hand, or belongs to another target: "
+            "its checksum does not match",
             key,
         )
     return Record(text, number, key, line)

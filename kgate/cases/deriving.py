@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -172,11 +173,9 @@ def _switched(space: Space, blocks: tuple[int, ...], purpose: str, **attributes:
 
 def _sizes(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
     """Edges of every dim, one dim at a time, in turn."""
-    lists = [list(_edges_of(space, name, blocks)) for name in sorted(space.dims, key=lambda n: n in space.outer)]
-    for row in range(max(map(len, lists), default=0)):
-        for edge in lists:
-            if row < len(edge):
-                yield edge[row]
+    edges_of = [_edges_of(space, name, blocks) for name in sorted(space.dims, key=lambda n: n in space.outer)]
+    for row in itertools.zip_longest(*edges_of):
+        yield from (case for case in row if case is not None)
 
 
 def _edges_of(space: Space, name: str, blocks: tuple[int, ...]) -> Iterator[Case]:

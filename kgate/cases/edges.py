@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from kgate.cases.space import Space
 
 _ASSUMED = (64, 128)
 _PRIMES = (67, 131, 257, 31, 13, 7)
 _SEARCH = 64
+_FIRST_TRIES, _TRIES = 1000, 20
+"""Combinations of the other sizes judged for a size itself, and for each one near it: many conditions that do not
+hold at a size (``B == 1``) hold at none near it either, and are not worth a minute."""
+_MOST_JUDGED = 4000
+"""Combinations judged for one kernel in all: a count, not a time, so that every machine finds the same cases."""
 _MOST_PROGRAMS = 300
 """Batch-like dims go no further: a CPU takes about a millisecond for each program."""
 
@@ -55,16 +61,18 @@ def _blocks(block_sizes: Sequence[int]) -> list[int]:
     return [*usual, *large, *small] or list(_ASSUMED)
 
 
-def nearest(space: Space, name: str, size: int, **attributes: object) -> dict[str, int] | None:
+def nearest(space: Space, name: str, size: int, **attributes: Any) -> dict[str, int] | None:
     """Sizes of all dims with ``name`` as near to ``size`` as the envelope allows, never across its range."""
     dim = space.dims[name]
     least = {other: max(space.dims[other].lo, 1) for other in space.dims}
     if not dim.lo <= size <= dim.hi or not space.affordable({**least, name: size}):
         return None
+    if space.judged > _MOST_JUDGED:
+        return None  # the most telling sizes come first: where conditions make sizes rare, the others are not found
     for distance in range(_SEARCH + 1):
         for near in dict.fromkeys((size + distance, size - distance)):
             if dim.lo <= near <= dim.hi:
-                found = space.fit({name: near}, **attributes)
+                found = space.fit({name: near}, tries=_TRIES if distance else _FIRST_TRIES, **attributes)
                 if found is not None:
                     return found
     return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kgate.cases.layouts import LAYOUTS
 from kgate.cases.records import FALLBACK, KERNEL, Case
 from kgate.contract.dtypes import DTYPES
-from kgate.contract.vocabulary import Choice, Scalar
+from kgate.contract.vocabulary import LARGEST, Choice, Scalar
 
 if TYPE_CHECKING:
     from kgate.cases.space import Space
@@ -21,7 +21,15 @@ _WORDS = {"True": True, "False": False, "None": None}
 
 
 class CaseError(ValueError):
-    """A case id that cannot be read; the message names the part and what could stand there."""
+    """A case id that cannot be read: ``message`` names the part, ``remedy`` what could stand there."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message, remedy)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.remedy}"
 
 
 def case_id(space: Space, case: Case) -> str:
@@ -53,9 +61,10 @@ def parse_case(declaration: Any, text: str) -> Case:
 
     space = Space(declaration)
     found: dict[str, dict[str, Any]] = {"dims": {}, "dtypes": {}, "layouts": {}, "choices": {}, "absent": {}, "": {}}
+    given: dict[str, str] = {}
     for part in text.split(","):
         if part.strip() and part.strip() != "default":
-            _take(space, part.strip(), found)
+            _take(space, part.strip(), found, given)
     return _complete(space, found)
 
 
@@ -88,13 +97,17 @@ def _check_layouts(space: Space, case: Case) -> None:
         try:
             space.geometry(name, case)
         except (ValueError, ZeroDivisionError) as error:
-            raise CaseError(f"input {name!r} cannot be made for {case.id}: {error}") from None
+            message = f"input {name!r} cannot be made for {case.id}: {error}"
+            raise CaseError(message, "choose another layout or other sizes") from None
 
 
-def _take(space: Space, part: str, found: dict[str, dict[str, Any]]) -> None:
+def _take(space: Space, part: str, found: dict[str, dict[str, Any]], given: dict[str, str]) -> None:
     name, sign, value = (piece.strip() for piece in part.partition("="))
     if not sign:
-        raise CaseError(f"{part!r} is not of the form NAME=VALUE")
+        raise CaseError(f"{part!r} is not of the form NAME=VALUE", "write parts such as N=127, separated by commas")
+    if name in given:
+        raise CaseError(f"{name} is there twice, as {given[name]} and as {value}", "keep one of them")
+    given[name] = value
     if name in space.dims:
         found["dims"][name] = _size(name, value)
     elif name in space.dtypes:
@@ -109,7 +122,7 @@ def _take(space: Space, part: str, found: dict[str, dict[str, Any]]) -> None:
         found[""]["seed"] = _size(name, value)
     else:
         known = [*space.dims, *space.dtypes, *space.inputs, "values", "seed"]
-        raise CaseError(f"{name!r} is no dim, dtype variable or input of {space.identity}; {_hint(name, known)}")
+        raise CaseError(f"{name!r} is no dim, dtype variable or input of {space.identity}", _hint(name, known))
 
 
 def _take_tensor(name: str, value: str, found: dict[str, dict[str, Any]]) -> None:
@@ -121,14 +134,17 @@ def _take_tensor(name: str, value: str, found: dict[str, dict[str, Any]]) -> Non
 
 def _size(name: str, value: str) -> int:
     if not (value.isascii() and value.isdigit()):
-        raise CaseError(f"{name}={value}: {name} takes a whole number, 0 or more")
+        raise CaseError(f"{name}={value}: {name} takes a whole number, 0 or more", f"write {name}=127")
+    if len(value) > _DIGITS or int(value) > LARGEST:
+        shown = value if len(value) <= 2 * _DIGITS else f"{value[:_DIGITS]}..."
+        raise CaseError(f"{name}={shown}: no tensor can have that size", "name a size up to 2**63 - 1")
     return int(value)
 
 
 def _one_of(what: str, name: str, value: str, known: Iterable[str]) -> str:
     options = list(known)
     if value not in options:
-        raise CaseError(f"{name}={value}: there is no {what} {value!r}; {_hint(value, options)}")
+        raise CaseError(f"{name}={value}: there is no {what} {value!r}", _hint(value, options))
     return value
 
 
@@ -144,7 +160,7 @@ def _read(item: Any, name: str, value: str) -> Any:
     if isinstance(item, Scalar):
         read = _literal(text)
         if isinstance(read, str):
-            raise CaseError(f"{name}={value}: {name} takes a number")
+            raise CaseError(f"{name}={value}: {name} takes a number", f"write {name}=1")
         return float(read) if item.kind == "float" and isinstance(read, int) and type(read) is not bool else read
     return text
 
@@ -170,4 +186,5 @@ def _key(space: Space, word: str) -> str:
     return f"@{word}" if taken else word
 
 
+_DIGITS = len(str(LARGEST))
 _NOTHING = object()

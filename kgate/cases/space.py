@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -35,6 +35,8 @@ class Space:
         self.inputs: dict[str, Any] = dict(self.envelope.inputs)
         self.dims: dict[str, Dim] = dict(self.envelope.dims)
         self.dtypes: dict[str, tuple[str, ...]] = {k: tuple(v) for k, v in self.envelope.dtypes.items()}
+        self.judged = 0
+        """How often :meth:`broken` was asked."""
 
     # ---- what there is
 
@@ -106,14 +108,28 @@ class Space:
     # ---- cost
 
     def elements(self, dims: Mapping[str, int], choices: Mapping[str, Any] | None = None) -> int:
-        """Elements of the largest tensor."""
+        """Elements of the largest tensor; raises ``ValueError`` where an axis is negative."""
+        known = {**self.default_choices, **(choices or {}), **dims}
         largest = 0
-        for item in self._shaped:
+        for names, axes in self._counted:
             count = 1
-            for size in self.shape_of(item, dims, {**self.default_choices, **(choices or {})}):
+            for name in names:
+                count *= known[name]
+            for axis in axes:
+                size = axis.evaluate(known)
+                if size < 0:
+                    raise ValueError(f"axis {axis.text} is negative")
                 count *= size
             largest = max(largest, count)
         return largest
+
+    @cached_property
+    def _counted(self) -> tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...]:
+        """Of every tensor the axes that are plain names, and the others: searching sizes asks this very often."""
+        return tuple(
+            (tuple(a.dim for a in item.axes if a.dim), tuple(a for a in item.axes if not a.dim))
+            for item in self._shaped
+        )
 
     def affordable(self, dims: Mapping[str, int], choices: Mapping[str, Any] | None = None) -> bool:
         """Whether the interpreter can do these sizes in the time; False too where no shape comes of them."""
@@ -155,34 +171,64 @@ class Space:
         wanted = [*usual, *declared, dim.lo, dim.lo + 1, dim.hi]
         return list(dict.fromkeys(value for value in wanted if dim.lo <= value <= dim.hi)) or [dim.lo]
 
-    def fit(self, fixed: Mapping[str, int], **attributes: Any) -> dict[str, int] | None:
+    def fit(self, fixed: Mapping[str, int], *, tries: int = _TRIES, **attributes: Any) -> dict[str, int] | None:
         """Sizes of all dims with some of them ``fixed``, inside the envelope and affordable; None where none are.
 
-        ``attributes`` (dtypes, layouts, choices, absent) are those of the case it is for.
+        About ``tries`` combinations are judged. ``attributes`` (dtypes, layouts, choices, absent) are those of the
+        case it is for.
         """
-        free = [name for name in self.dims if name not in fixed]
-        lists = self._within_reach(fixed, {name: self._candidates(name) for name in free}, attributes.get("choices"))
-        for chosen in itertools.islice(_nearest_first(lists), _TRIES):
-            dims = {name: fixed.get(name, -1) for name in self.dims}
-            dims.update(zip(free, chosen, strict=True))
-            if self.affordable(dims, attributes.get("choices")) and not self.broken(self.draft(dims, **attributes)):
-                return dims
+        choices = attributes.get("choices")
+        candidates = {
+            name: list(dict.fromkeys((*self._candidates(name), *self._alike(name, fixed))))
+            for name in self.dims
+            if name not in fixed
+        }
+        for dims in self._nearest_first(fixed, candidates, choices, tries):
+            if self.affordable(dims, choices) and not self.broken(self.draft(dims, **attributes)):
+                return {name: dims[name] for name in self.dims}
         return None
 
-    def _within_reach(
-        self, fixed: Mapping[str, int], candidates: Mapping[str, list[int]], choices: Mapping[str, Any] | None
-    ) -> list[list[int]]:
-        """The candidates of each dim that can be afforded with all others at their least.
+    def _alike(self, name: str, fixed: Mapping[str, int]) -> Iterator[int]:
+        """The sizes that are fixed, for a condition such as ``HQ % H == 0``."""
+        return (size for size in fixed.values() if self.dims[name].lo <= size <= self.dims[name].hi)
 
-        Where six dims have to shrink because the seventh is long, trying combinations does not get there.
+    def _nearest_first(
+        self,
+        fixed: Mapping[str, int],
+        candidates: Mapping[str, list[int]],
+        choices: Mapping[str, Any] | None,
+        tries: int,
+    ) -> Iterator[dict[str, int]]:
+        """Combinations of candidates, those that differ from the first choices in fewest places first.
+
+        What cannot be afforded with all later dims at their least is left out with everything that it begins: where
+        six dims have to shrink because the seventh is long, trying combinations would not get there.
         """
+        names = list(candidates)
         least = {**fixed, **{name: min(sizes) for name, sizes in candidates.items()}}
-        if not self.affordable(least, choices):
-            return list(candidates.values())  # too large, or an axis such as "M-N" that has no size there
-        return [
-            [size for size in sizes if self.affordable({**least, name: size}, choices)]
+        prune = self.affordable(least, choices)  # else too large, or an axis such as "M-N" that has no size there
+        lists = {
+            name: [s for s in sizes if not prune or self.affordable({**least, name: s}, choices)]
             for name, sizes in candidates.items()
-        ]
+        }
+        steps, most = itertools.count(), tries * max(len(names), 1)
+
+        def walk(place: int, changes: int, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
+            if place == len(names):
+                yield sizes
+                return
+            name = names[place]
+            rest = len(names) - place - 1
+            options = [*(lists[name][1:] if changes else ()), *(lists[name][:1] if changes <= rest else ())]
+            for size in options:
+                if next(steps) >= most:
+                    return
+                chosen = {**sizes, name: size}
+                if size == sizes[name] or not prune or self.affordable(chosen, choices):
+                    yield from walk(place + 1, changes - (size != lists[name][0]), chosen)
+
+        for changes in range(len(names) + 1):
+            yield from walk(0, changes, least)
 
     # ---- cases
 
@@ -249,6 +295,7 @@ class Space:
 
     def broken(self, case: Case) -> list[str]:
         """Codes of the reasons why the kernel must not serve a case, each once; empty inside the envelope."""
+        self.judged += 1
         try:
             facts = self.facts(case)
         except (ValueError, ZeroDivisionError, KeyError):
@@ -291,12 +338,3 @@ def accepted(scalar: Scalar) -> Any:
 def _alignment(offset: int) -> int:
     """Alignment in bytes of an address that lies ``offset`` bytes into an allocation."""
     return 64 if offset % 64 == 0 else offset & -offset
-
-
-def _nearest_first(lists: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
-    """Combinations of candidates, those that differ from the first choices in fewest places first."""
-    width = len(lists)
-    for changed in range(width + 1):
-        for places in itertools.combinations(range(width), changed):
-            options = [lists[place][1:] if place in places else lists[place][:1] for place in range(width)]
-            yield from itertools.product(*options)

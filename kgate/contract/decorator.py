@@ -8,7 +8,7 @@ from kgate.contract.envelope import Envelope
 from kgate.contract.errors import DeclarationError, DeclarationWarning, fail, raise_all
 from kgate.contract.signature import parameters_of, plain
 from kgate.contract.switch import SWITCH
-from kgate.contract.validation import check_declaration, unknown_targets
+from kgate.contract.validation import check_declaration, name_mistakes, unknown_targets
 from kgate.contract.vocabulary import Workload
 
 TYPE_CHECKING = False
@@ -85,8 +85,8 @@ class Kernel:
         self.launcher = launcher
         """The launcher itself; calling it checks nothing."""
         self.envelope = envelope
-        self.name: str = options["name"] or launcher.__name__
-        self.op: str = options["op"] or self.name
+        self._name, self._op = options["name"], options["op"]
+        self._variable = ""
         self.workloads: tuple[Workload, ...] = tuple(lists["workloads"])
         self.grad: tuple[str, ...] = tuple(lists["grad"])
         self.depends: tuple[str, ...] = tuple(lists["depends"])
@@ -98,11 +98,11 @@ class Kernel:
         self._serves: Callable[..., bool] = self._first_call
         self._fallback: Function = self._first_fallback
         self.__wrapped__ = launcher
-        self.__name__ = self.name
+        self.__name__ = self._name or launcher.__name__
         self.__doc__ = launcher.__doc__
         self.__module__ = module
         self._owned = module == launcher.__module__
-        self.__qualname__ = launcher.__qualname__ if self._owned else self.name
+        self.__qualname__ = launcher.__qualname__ if self._owned else self.__name__
 
     # -- calling ---------------------------------------------------------------------------------------
 
@@ -123,10 +123,14 @@ class Kernel:
         `target` asks about another one (`"cuda:sm_90"`) than the tensors' own. Should the launcher have a
         parameter of that name, anything but a string is taken as its argument.
         """
-        from kgate.contract.dispatch import facts_of_call, target_of_call
-
         if target is not None and not isinstance(target, str):
             kwargs["target"], target = target, None
+        return self.reasons(args, kwargs, target)
+
+    def reasons(self, args: tuple[Any, ...], kwargs: dict[str, Any], target: str | None = None) -> tuple[Reason, ...]:
+        """The same as `explain`, with the call's arguments apart from the question: no name can stand for both."""
+        from kgate.contract.dispatch import facts_of_call, target_of_call
+
         arguments = self.dispatch.bind(*args, **kwargs)
         wanted = target_of_call(self.envelope, arguments) if target is None else target
         return self.envelope.reasons(facts_of_call(self.envelope, arguments), wanted)
@@ -187,13 +191,28 @@ class Kernel:
         return found
 
     @property
+    def name(self) -> str:
+        """The short name: as given, else that of the decorated function, else of the variable that it is bound to."""
+        return self._name or self.qualname.rpartition(".")[2]
+
+    @property
+    def op(self) -> str:
+        """The function that it implements, which several kernels may; the name where the declaration gives none."""
+        return self._op or self.name
+
+    @property
     def qualname(self) -> str:
-        """The name that it goes by in its module."""
-        if self._owned:
-            return str(self.launcher.__qualname__)
+        """The name that it goes by in its module; the function's until `name = kernel(...)(function)` has run."""
+        if self._variable:
+            return self._variable
+        own = str(self.launcher.__qualname__)
         module = sys.modules.get(self.module)
-        names = [n for n, value in vars(module).items() if value is self] if module else []
-        return names[0] if names else self.name
+        names: dict[str, Any] = vars(module) if module is not None else {}
+        if self._owned and ("." in own or names.get(own) is self):
+            self._variable = own
+        else:
+            self._variable = next((name for name, value in list(names.items()) if value is self), "")
+        return self._variable or (own if self._owned else self.__name__)
 
     def describe(self) -> dict[str, Any]:
         """The declaration as plain data, in the canonical form that reading its source gives too."""
@@ -245,6 +264,8 @@ def _import(text: str, kernel_name: str, part: str) -> Function:
 def _spell(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
+    if isinstance(value, Kernel):
+        return f"{value.module}:{value.qualname}"
     return value.text if isinstance(value, _Resolved) else f"{value.__module__}:{value.__qualname__}"
 
 
@@ -254,6 +275,9 @@ def _location(launcher: Any, frame: Any) -> str:
     if code is not None and code.co_filename == frame.f_code.co_filename:
         return f"{code.co_filename}:{code.co_firstlineno}"
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+_GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100 | 0x200
 
 
 def _launcher_mistakes(launcher: Any) -> list[DeclarationError]:
@@ -271,6 +295,11 @@ def _launcher_mistakes(launcher: Any) -> list[DeclarationError]:
     first = code.co_varnames[:1] if code is not None else ()
     if first in (("self",), ("cls",)):
         return [DeclarationError("not-a-function", f"{launcher.__qualname__} is a method", where, remedy)]
+    flags = code.co_flags if code is not None else 0
+    if flags & (_COROUTINE | _GENERATOR):
+        what = "an async function" if flags & _COROUTINE else "a generator"
+        message = f"{launcher.__qualname__} is {what}: calling it launches nothing"
+        return [DeclarationError("not-a-function", message, where, "declare a function that launches and returns")]
     return []
 
 
@@ -292,11 +321,7 @@ def _part_mistakes(parts: dict[str, Any]) -> list[DeclarationError]:
 
 
 def _option_mistakes(options: dict[str, Any], envelope: object) -> list[DeclarationError]:
-    errors = [
-        DeclarationError("bad-name", f"{option} is a name, not {value!r}", (option,), f'write {option}="rms_norm"')
-        for option, value in options.items()
-        if value is not None and (not isinstance(value, str) or not value)
-    ]
+    errors = name_mistakes(options)
     if not isinstance(envelope, Envelope):
         message = f"envelope is an Envelope, not {type(envelope).__name__}"
         errors.append(DeclarationError("wrong-kind", message, ("envelope",), "write envelope=Envelope(...)"))

@@ -50,14 +50,17 @@ def check_declaration(
     parameters: Parameters | None = None,
     depends: Sequence[str] = (),
     sources: Sequence[str] = (),
+    name: str | None = None,
+    op: str | None = None,
 ) -> list[DeclarationError]:
     """Every mistake of a declaration whose parts are valid by themselves.
 
     `parameters` is as for `check_signature`; None leaves the signature out. The `where` of each error starts
-    with `envelope`, `workloads`, `grad`, `parameters`, `depends` or `sources`. Targets that do not exist are
-    among the errors; at import they are a warning (see `unknown_targets`).
+    with `envelope`, `workloads`, `grad`, `parameters`, `depends`, `sources`, `name` or `op`. Targets that do not exist
+    are among the errors; at import they are a warning (see `unknown_targets`).
     """
-    errors = [error.under("envelope") for error in unknown_targets(envelope)]
+    errors = [*name_mistakes({"name": name, "op": op}), *_empty_mistakes(envelope)]
+    errors += [error.under("envelope") for error in unknown_targets(envelope)]
     errors += _text_tuple_mistakes("depends", depends)
     errors += _text_tuple_mistakes("sources", sources)
     errors += _grad_mistakes(envelope, grad)
@@ -69,6 +72,46 @@ def check_declaration(
         errors += _workload_list_mistakes(envelope, workloads)
     if parameters is not None:
         errors += check_signature(envelope, parameters)
+    return errors
+
+
+def name_mistakes(options: Mapping[str, object]) -> list[DeclarationError]:
+    """Where `name` or `op` is not a name: identifiers, which may be joined by dots and dashes; None is no name."""
+    errors = []
+    for option, value in options.items():
+        if value is None or (isinstance(value, str) and _is_name(value)):
+            continue
+        message = f"{option} is a name, not {value!r}"
+        remedy = f'write {option}="rms_norm": letters, digits and "_", with dots or dashes between them'
+        errors.append(DeclarationError("bad-name", message, (option,), remedy))
+    return errors
+
+
+def _is_name(text: str) -> bool:
+    first, *others = text.replace("-", ".").split(".")
+    return first.isidentifier() and all(f"_{piece}".isidentifier() and piece for piece in others)
+
+
+def _empty_mistakes(envelope: Envelope) -> list[DeclarationError]:
+    """Conditions that no sizes within the declared ranges fulfil."""
+    from kgate.contract.intervals import outcomes
+
+    ranges = {name: (envelope.dims[name].lo, envelope.dims[name].hi) for name in bindable(envelope, required=True)}
+    for name, spec in envelope.inputs.items():
+        if isinstance(spec, Choice) and spec.numbers():
+            numbers = [value for value in spec.values if isinstance(value, int)]
+            ranges[name] = (min(numbers), max(numbers))
+        elif isinstance(spec, Scalar) and spec.kind == "int" and not spec.optional and None not in (spec.lo, spec.hi):
+            ranges[name] = (int(spec.lo or 0), int(spec.hi or 0))
+    errors = []
+    for at, text in enumerate(envelope.where):
+        condition = parse(text)
+        if outcomes(condition, ranges) == {False}:
+            named = sorted(condition.names() & ranges.keys())
+            within = ", ".join(f"{name} within {ranges[name][0]}..{ranges[name][1]}" for name in named)
+            message = f"{text} never holds{' for ' + within if within else ''}: the kernel would serve nothing"
+            remedy = "correct the condition or the ranges"
+            errors.append(DeclarationError("empty-envelope", message, ("envelope", "where", str(at)), remedy))
     return errors
 
 
@@ -201,6 +244,7 @@ def _tensor_specs(envelope: Envelope) -> Iterator[tuple[str, str, Tensor | Offse
 
 def _dtype_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
     used: dict[str, set[str]] = {}
+    told: set[str] = set()
     for part, _, spec, path in _tensor_specs(envelope):
         if spec.dtype in envelope.dtypes:
             used.setdefault(spec.dtype, set()).add(part)
@@ -208,7 +252,8 @@ def _dtype_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
             if isinstance(spec, Offsets) and wrong:
                 message = f"offsets are int32 or int64, and {spec.dtype} can be {', '.join(wrong)}"
                 yield DeclarationError("offsets-dtype", message, (*path, "dtype"), "give them a variable of their own")
-        elif spec.dtype not in DTYPES:
+        elif spec.dtype not in DTYPES and spec.dtype not in told:
+            told.add(spec.dtype)
             message = f"{spec.dtype!r} is neither a dtype nor one of the dtype variables"
             remedy = suggestion(spec.dtype, [*envelope.dtypes, *DTYPES]) or f'define it: dtypes={{"{spec.dtype}": ...}}'
             yield DeclarationError("unknown-dtype", message, (*path, "dtype"), remedy)
@@ -266,9 +311,11 @@ def _extra_sites(envelope: Envelope) -> Iterator[tuple[AxisExpr, tuple[str, ...]
 
 def _axis_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
     integers = _integers(envelope)
+    told: set[str] = set()
     sites = [(axis, path) for _, axis, path in _axis_sites(envelope)]
     for axis, path in (*sites, *_extra_sites(envelope)):
-        for name in sorted(axis.names() - envelope.dims.keys() - integers):
+        for name in sorted(axis.names() - envelope.dims.keys() - integers - told):
+            told.add(name)
             if name in envelope.inputs:
                 message = f"{name!r} is an input, but not a whole number"
                 remedy = f'declare it as Scalar("int", ...), or name a dim in {axis.text!r}'
@@ -296,10 +343,11 @@ def _dim_mistakes(envelope: Envelope) -> Iterator[DeclarationError]:
             yield DeclarationError("unbound-dim", message, where, f"use it for an input, or declare a parameter {name}")
 
 
-def bindable(envelope: Envelope) -> set[str]:
-    """The dims that run-time shapes can settle when every input is there."""
+def bindable(envelope: Envelope, *, required: bool = False) -> set[str]:
+    """The dims that run-time shapes can settle when every input is there; `required`: those that always are."""
     known = _integers(envelope)
-    axes = [axis for part, axis, _ in _axis_sites(envelope) if part == "inputs"]
+    left_out = envelope.optional() if required else ()
+    axes = [axis for part, axis, path in _axis_sites(envelope) if part == "inputs" and path[1] not in left_out]
     while True:
         before = len(known)
         for axis in axes:
@@ -525,11 +573,18 @@ def _workload_values(envelope: Envelope, workload: Workload) -> Iterator[Declara
         spec = envelope.inputs.get(name)
         if name in envelope.dims:
             dim = envelope.dims[name]
-            if type(value) is not int or not dim.lo <= value <= dim.hi:
+            if type(value) is not int:
+                message = f"{name} is a size, a whole number, not {value!r}"
+                yield DeclarationError("workload-range", message, where, f"write {name}={_whole(value, dim)}")
+            elif not dim.lo <= value <= dim.hi:
                 message = f"{name} = {value!r} is not within {dim.lo}..{dim.hi}"
                 yield DeclarationError("workload-range", message, where, "change the workload, or widen the range")
         elif name in envelope.dtypes:
-            if value not in envelope.dtypes[name]:
+            if not isinstance(value, str):
+                message = f"{name} is a dtype's name, a string, not {value!r}"
+                remedy = f'write {name}="{envelope.dtypes[name][0]}"'
+                yield DeclarationError("workload-dtype", message, where, remedy)
+            elif value not in envelope.dtypes[name]:
                 message = f"{name} = {value!r} is not supported"
                 remedy = suggestion(str(value), envelope.dtypes[name])
                 yield DeclarationError("workload-dtype", message, where, remedy)
@@ -544,6 +599,15 @@ def _workload_values(envelope: Envelope, workload: Workload) -> Iterator[Declara
             names = [*envelope.dims, *envelope.dtypes, *envelope.choices(), *envelope.scalars()]
             message = f"there is no dim, dtype variable or choice {name!r}"
             yield DeclarationError("workload-unknown", message, where, suggestion(name, names))
+
+
+def _whole(value: object, dim: Dim) -> int:
+    """The whole number that was meant, or else one in the range."""
+    try:
+        number = int(float(str(value)))
+    except (ValueError, OverflowError):
+        return dim.hi
+    return number if dim.lo <= number <= dim.hi else dim.hi
 
 
 def _allowed(spec: Choice | Scalar) -> str:

@@ -20,6 +20,10 @@ NAN_RULES = ("propagate", "ignore", "unspecified")
 SCALAR_KINDS = ("int", "float", "bool")
 
 
+LARGEST = 2**63 - 1
+"""The largest size that a tensor can have."""
+
+
 class Dim(Record):
     """The range of a size; both ends are included."""
 
@@ -32,11 +36,26 @@ class Dim(Record):
     def __init__(self, lo: int, hi: int) -> None:
         self._set(lo=lo, hi=hi)
         if type(lo) is not int or type(hi) is not int:
-            raise_all([_wrong("bad-range", f"a range is two whole numbers, not {lo!r}, {hi!r}", (), "Dim(0, 4096)")])
+            example = f"Dim({_whole(lo, 0)}, {_whole(hi, 4096)})"
+            raise_all([_wrong("bad-range", f"a range is two whole numbers, not {lo!r}, {hi!r}", (), example)])
         if lo < 0:
             raise_all([_wrong("bad-range", f"a size cannot be {lo}", ("lo",), f"Dim(0, {hi})")])
+        if hi > LARGEST:
+            message = "a size is at most 2**63 - 1, what a 64-bit integer holds"
+            raise_all([_wrong("bad-range", message, ("hi",), f"Dim({min(lo, LARGEST)}, 2**63 - 1)")])
         if lo > hi:
             raise_all([_wrong("empty-range", f"no size is within {lo}..{hi}", (), f"Dim({hi}, {lo})")])
+
+
+def _whole(value: object, otherwise: int) -> int:
+    """The whole number that was written in another way (`3e2`, `"256"`); else a stand-in."""
+    if isinstance(value, (int, float, str)):
+        try:
+            number = float(value)
+        except ValueError:
+            return otherwise
+        return int(number) if number == number // 1 and 0 <= number <= LARGEST else otherwise
+    return otherwise
 
 
 class Numerics(Record):

@@ -19,7 +19,7 @@ from kgate.gate.figures import Figures
 from kgate.gate.judge import exit_code, judge_cases
 from kgate.gate.lines import Lines
 from kgate.gate.measure import Bench, Measured, measure
-from kgate.gate.plan import ACCURACY, Due, compile_targets, plan
+from kgate.gate.plan import ACCURACY, Due, compile_targets, due_for, plan
 from kgate.gate.progress import Progress
 from kgate.gate.records import Report, Verdict
 from kgate.gate.select import Selection, declarations_of, find, select
@@ -235,7 +235,7 @@ class _Run:
     def _ran_nothing(self, due: Sequence[Due], measured: Measured) -> bool:
         """Whether something should have been proved and nothing was; says so."""
         everything = self.options.everything and not self.declared
-        asked = bool(self.options.probes) and bool(self.selection.affected) and not due
+        asked = bool(self.options.probes) and bool(self.selection.affected) and not due and not self._any_case()
         if everything:
             self.notes.append("no kernel is declared in this tree: nothing was proved")
         elif asked:
@@ -246,6 +246,15 @@ class _Run:
         elif measured.infrastructure:
             self.notes.append(measured.infrastructure)
         return everything or asked or (bool(due) and measured.ran == 0)
+
+    def _any_case(self) -> bool:
+        """Whether an affected kernel has a case for the probes asked for, due or not."""
+        selection, probes = self.selection, self.options.probes
+        return any(
+            one.probe in probes
+            for item in selection.affected
+            for one in due_for(self.declared[item.kernel], selection.head, selection.config, self.options.targets)
+        )
 
     def _undecided(self, due: Sequence[Due], measured: Measured) -> bool:
         """Whether the budget left a kernel without a single result."""

@@ -37,7 +37,7 @@ def as_user_error(error: Exception) -> tuple[int, str, str] | None:
     if isinstance(error, (WorkerError, InterpreterError)):
         return 4, error.message, error.remedy
     if isinstance(error, CaseError):
-        return 2, str(error), "`kgate cases KERNEL` lists the cases"
+        return 2, error.message, error.remedy
     if isinstance(error, OSError):
         return 4, f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), ""
     return None

@@ -79,8 +79,14 @@ def _separating(covering: list[_Predicate], size: int) -> tuple[_Predicate, ...]
     return best
 
 
+_ENOUGH_PASSING = 4
+"""With fewer passing cases than this, almost any condition tells them from most of the failing ones."""
+
+
 def _partial(predicates: list[_Predicate], failing: int, passing: int) -> Shared | None:
     """The best condition by how well it predicts failing (F1), where none separates."""
+    if passing < _ENOUGH_PASSING:
+        return None
     best, best_score = None, 0.0
     for size in (1, 2):
         pool = sorted(predicates, key=lambda p: (p.cost, p.text))[: 400 if size == 1 else 80]
@@ -91,8 +97,8 @@ def _partial(predicates: list[_Predicate], failing: int, passing: int) -> Shared
             for predicate in group[1:]:
                 hits, misses = hits & predicate.failing, misses & predicate.passing
             true = hits.bit_count()
-            if misses.bit_count() * failing > 0.5 * true * passing:
-                continue  # it holds for passing cases nearly as often: it explains nothing
+            if misses.bit_count() * failing > 0.5 * true * passing or 3 * true < 2 * failing:
+                continue  # it holds for passing cases nearly as often, or for too few failing ones: it explains nothing
             score = 2 * true / (true + misses.bit_count() + failing) - 0.02 * sum(p.cost for p in group)
             if score > best_score:
                 best, best_score = group, score

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -75,7 +76,7 @@ def due_for(declaration: Declaration, index: Index, config: Config, targets: Seq
     """Every case of a kernel under every probe."""
     closure = index.closure(declaration.identity)
     prints = closure.fingerprint
-    cases = derive(declaration, block_sizes=closure.block_sizes)
+    cases = cases_of(declaration, index)
     pretended = interpreter_target(declaration)
     due = [
         Due(declaration, case, ACCURACY, pretended, prints.code, prints.oracle, prints.dispatch)
@@ -87,6 +88,18 @@ def due_for(declaration: Declaration, index: Index, config: Config, targets: Seq
         if not targets or target in targets:
             due.extend(Due(declaration, case, CODEGEN, target, prints.code, "", "") for case in compiled)
     return due
+
+
+_derived: weakref.WeakKeyDictionary[Index, dict[str, list[Case]]] = weakref.WeakKeyDictionary()
+
+
+def cases_of(declaration: Declaration, index: Index) -> list[Case]:
+    """Every case of a kernel; worked out once per tree, since several parts of a run ask for them."""
+    known = _derived.setdefault(index, {})
+    if declaration.identity not in known:
+        sizes = index.closure(declaration.identity).block_sizes
+        known[declaration.identity] = derive(declaration, block_sizes=sizes)
+    return known[declaration.identity]
 
 
 def compile_targets(declaration: Declaration, config: Config) -> tuple[str, ...]:
@@ -120,4 +133,4 @@ def _base_cases(affected: Affected, base: Index) -> set[str]:
     found = next((item for item in base.declarations if item.identity == identity), None)
     if found is None:
         return set()
-    return {case.id for case in derive(found, block_sizes=base.closure(identity).block_sizes)}
+    return {case.id for case in cases_of(found, base)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgate.baselines.records import OK, SKIPPED, Measurement
-from kgate.cases.deriving import affordable, derive
+from kgate.cases.deriving import affordable
 from kgate.cases.ids import parse_case
 from kgate.cases.records import FALLBACK, Case
 from kgate.contract.targets import expand
@@ -16,7 +16,7 @@ from kgate.gate import records
 from kgate.gate.errors import UsageError
 from kgate.gate.explain import Shared, shared_by
 from kgate.gate.measure import Bench, measure
-from kgate.gate.plan import ACCURACY, CODEGEN, Due, interpreter_target
+from kgate.gate.plan import ACCURACY, CODEGEN, Due, cases_of, interpreter_target
 from kgate.gate.progress import Progress
 from kgate.gate.select import config_of, declarations_of, find_in, index_of, state_folder
 from kgate.source.config import Config
@@ -93,7 +93,7 @@ def list_cases(folder: Path, name: str) -> CaseList:
 
 
 def _derived(index: Index, declaration: Declaration) -> list[Case]:
-    return derive(declaration, block_sizes=index.closure(declaration.identity).block_sizes)
+    return cases_of(declaration, index)
 
 
 def run_cases(

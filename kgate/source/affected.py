@@ -124,7 +124,7 @@ class _Comparison:
 
     def reasons(self, role: str) -> list[Reason]:
         """The paths from what changed to the kernel, nearest first."""
-        reasons = [*self._parts(role), *(self._files() if role == CODE else ()), *self._imports(role)]
+        reasons = [*self._parts(role), *(self._files() if role == CODE else ())]
         ways_new = _Ways(self.head, self.new, role, self.after)
         ways_old = _Ways(self.base, self.old, role, self.before)
         changes = self._symbols(role)
@@ -140,6 +140,7 @@ class _Comparison:
         for change in (causes or ordered)[:MOST_REASONS]:
             ways = ways_old if change.kind == "deleted" else ways_new
             reasons.append(Reason(role, ways.steps(change), ways.sentence(change)))
+        reasons += self._imports(role)
         return reasons or [self._gone(role) or self._rewired(role, ways_new)]
 
     def _symbols(self, role: str) -> list[_Change]:

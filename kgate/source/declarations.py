@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kgate.source.evaluate import Evaluator, Findings, Place, Unreadable
@@ -180,6 +183,12 @@ class Declarations:
                 identity,
             )
             return
+        launched = self._launched(path, definition)
+        if launched is not None and launched.runs:
+            remedy = "declare a function that launches and returns"
+            message = f"{launched.name} is {_RUNS[launched.runs]}: calling it launches nothing"
+            self.findings.add("not-a-function", (path, _at(definition)), message, remedy, identity)
+            return
         if "." in definition.name and definition.parameters[:1] in ((("self", False),), (("cls", False),)):
             remedy = "declare a function at module level that calls it"
             self.findings.add("not-a-function", place, f"{definition.name} is a method", remedy, identity)
@@ -189,20 +198,27 @@ class Declarations:
             return
         parts = self._evaluate(evaluator, place, arguments)
         self._add_generator(parts, place, identity, generators.get(identity, []))
-        code, parameters = self._launcher(path, definition)
+        parameters = launched.parameters if launched is not None else None
         if not parts.failed:
             parts.failed = not self._check(evaluator, place, definition, parts, parameters)
         if not parts.failed:
             self.found[identity] = Declared(
                 self._declaration(identity, path, definition, call, parts),
-                {"code": code, **{name: targets for name, (_, targets) in parts.functions.items()}},
+                {"code": (identity,), **{name: targets for name, (_, targets) in parts.functions.items()}},
                 evaluator.used,
             )
+
+    def place_of(self, identity: str, *where: str) -> Place:
+        """The expression at a path inside a declaration, or the nearest one around it."""
+        path, _, decorator = self.sites[identity]
+        return Evaluator(self.names, self.findings, identity).locate((path, decorator.segment.parse()), where)
 
     def _arguments(self, evaluator: Evaluator, path: str, call: ast.Call) -> dict[str, Place] | None:
         """Keyword to expression; None where they cannot be told."""
         if call.args:
-            evaluator.fail((path, call.args[0]), "the parts of a declaration are given by name", "", "bad-arguments")
+            remedy = f"write {chain_of(call.func)}(reference=..., fallback=..., envelope=Envelope(...))"
+            message = "the parts of a declaration are given by name"
+            evaluator.fail((path, call.args[0]), message, remedy, "bad-arguments")
             return None
         found: dict[str, Place] = {}
         ok = True
@@ -281,7 +297,11 @@ class Declarations:
             found = self.names.resolve(path, chain)
             found_in_tree = [symbol for symbol in found.symbols if not symbol.endswith("::*")]
             if not found_in_tree and found.symbols:
-                evaluator.fail(place, f"{what}={chain} does not resolve", _RESOLVE, f"unresolvable-{what}")
+                places = [symbol.removesuffix("::*") for symbol in found.symbols]
+                last = chain.rpartition(".")[2]
+                near = [name for place_ in places for name in self._callables(place_)]
+                message = f"{what}={chain} does not resolve: {', '.join(places)} has no function {last}"
+                evaluator.fail(place, message, _nearest(last, near), f"unresolvable-{what}")
                 return None
             if not found_in_tree:
                 return self._external(evaluator, place, chain, what)
@@ -323,7 +343,9 @@ class Declarations:
         stars = [star for star in self.names.table(path).stars if self.names.module(path, star) is None]
         builtin = f"builtins.{chain}" in self.names.resolve(path, chain).externals
         if not imports and not stars and not builtin:
-            evaluator.fail(place, f"{what}={chain} does not resolve", _RESOLVE, f"unresolvable-{what}")
+            remedy = _nearest(chain, self._callables(path))
+            message = f"{what}={chain} does not resolve: {path} has no {chain}"
+            evaluator.fail(place, message, remedy, f"unresolvable-{what}")
             return None
         rest = chain.partition(".")[2]
         for item in imports:
@@ -346,28 +368,54 @@ class Declarations:
             )
             return None
         modules = self.names.modules
-        found = modules.absolute(module, path)
+        found = modules.absolute(module, path, itself=True)
         if found is None or found.endswith("/"):
-            top = modules.absolute(module.partition(".")[0], path)
+            top = modules.absolute(module.partition(".")[0], path, itself=True)
             if top is None and not module.startswith(OWN_PACKAGE + "."):
+                self._doubt(evaluator, place, text, what)
                 return text, (f"{module}.{qualname}",)
-            evaluator.fail(
-                place,
-                f"{what}={text!r} does not resolve: there is no module {module}",
-                _RESOLVE,
-                f"unresolvable-{what}",
-            )
+            remedy = _nearest(module, map(modules.name_of, modules.files))
+            message = f"{what}={text!r} does not resolve: there is no module {module}"
+            evaluator.fail(place, message, remedy, f"unresolvable-{what}")
             return None
         symbols = self.names.in_module(found, qualname)
         if not symbols:
-            evaluator.fail(
-                place,
-                f"{what}={text!r} does not resolve: {found} has no {qualname}",
-                _RESOLVE,
-                f"unresolvable-{what}",
-            )
+            remedy = _nearest(qualname, self._callables(found))
+            message = f"{what}={text!r} does not resolve: {found} has no {qualname}"
+            evaluator.fail(place, message, remedy, f"unresolvable-{what}")
             return None
         return text, tuple(symbols)
+
+    def _callables(self, path: str) -> list[str]:
+        """Names in a file that a function may be meant by."""
+        table = self.names.table(path)
+        return [*(d.name for d in table.facts.definitions if d.kind in ("function", "class")), *table.imports]
+
+    def _doubt(self, evaluator: Evaluator, place: Place, text: str, what: str) -> None:
+        """Warn of a module that is not in the tree, that no declaring file imports and that is not installed here.
+
+        It may well be installed where the kernels run, so that this is no error.
+        """
+        top = text.partition(":")[0].partition(".")[0]
+        if top in sys.stdlib_module_names or top in self._imported_tops or _installed(top):
+            return
+        tops = {self.names.modules.name_of(path).partition(".")[0] for path in self.names.modules.files}
+        near = get_close_matches(top, sorted(tops), n=1)
+        hint = f"did you mean {near[0]}?" if near else "check the spelling"
+        evaluator.findings.add(
+            "unknown-module",
+            place,
+            f"{what}={text!r}: there is no module {top} in the repository, nothing imports one, and none is installed",
+            f"{hint} (no mistake where it is installed with the kernels only)",
+            evaluator.symbol,
+            severity="warning",
+        )
+
+    @cached_property
+    def _imported_tops(self) -> set[str]:
+        """First parts of the modules that files with declarations import."""
+        paths = {identity.partition("::")[0] for identity in self.sites}
+        return {item.module.partition(".")[0] for path in paths for item in self.names.table(path).facts.imports}
 
     def _reference(self, symbol: str) -> str:
         path, _, name = symbol.partition("::")
@@ -382,20 +430,21 @@ class Declarations:
             symbol, name = registered[0]
             parts.functions["generator"] = (name, (symbol,))
 
-    def _launcher(
-        self, path: str, definition: Definition
-    ) -> tuple[tuple[str, ...], tuple[tuple[str, bool], ...] | None]:
-        """Symbol ids that the code starts from, and the launcher's parameters where they are known."""
-        identity = f"{path}::{definition.name}"
-        if definition.kind == "function":
-            return (identity,), definition.parameters
-        chains = [chain for chain, _ in definition.uses.refs]
-        if len(chains) == 1:
-            for symbol in self.names.resolve(path, chains[0]).symbols:
-                for target in self.names.definitions(symbol):
-                    if target.kind == "function":
-                        return (identity,), target.parameters
-        return (identity,), None
+    def _launched(self, path: str, definition: Definition) -> Definition | None:
+        """The function that is declared: the decorated one, or the one given to ``kernel(...)(...)``.
+
+        None where it is not in the tree.
+        """
+        seen: set[tuple[str, str]] = set()
+        while definition.kind != "function":
+            chains = [definition.alias] if definition.alias else [chain for chain, _ in definition.uses.refs]
+            symbols = list(self.names.resolve(path, chains[0]).symbols) if len(chains) == 1 else []
+            targets = self.names.definitions(symbols[0]) if len(symbols) == 1 else ()
+            if len(targets) != 1 or (path, definition.name) in seen:
+                return None
+            seen.add((path, definition.name))
+            path, definition = symbols[0].partition("::")[0], targets[0]
+        return definition
 
     def _check(
         self,
@@ -411,16 +460,18 @@ class Declarations:
 
         values = parts.values
         if not isinstance(values["envelope"], Envelope):
-            evaluator.fail(place, "envelope is not an Envelope", _WANTED["envelope"], "missing-envelope")
+            where = evaluator.argument(place, "envelope")
+            evaluator.fail(where, "envelope is not an Envelope", _WANTED["envelope"], "missing-envelope")
             return False
         for name in ("op", "name"):
             if not isinstance(values.get(name), (str, type(None))):
-                evaluator.fail(
-                    evaluator.locate(place, (name,)), f"{name} is a string", f'write {name}="..."', "bad-arguments"
-                )
+                where = evaluator.argument(place, name)
+                evaluator.fail(where, f"{name} is a string", f'write {name}="..."', "bad-arguments")
                 return False
         errors = check_declaration(
             envelope=values["envelope"],
+            name=values.get("name"),
+            op=values.get("op"),
             workloads=values.get("workloads", ()),
             grad=values.get("grad", ()),
             parameters=parameters,
@@ -498,7 +549,24 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
+def _installed(top: str) -> bool:
+    """Whether a module can be found where kgate runs; nothing is imported for that."""
+    import importlib.util
+
+    try:
+        return importlib.util.find_spec(top) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """A remedy with the closest name that there is."""
+    near = get_close_matches(name, sorted(set(known)), n=1)
+    return f"did you mean {near[0]!r}?" if near else _RESOLVE
+
+
 _RESOLVE = 'name a function that exists, or write "module:function"'
+_RUNS = {"coroutine": "an async function", "generator": "a generator"}
 _WANTED = {
     "reference": "add reference=..., the plain implementation that defines the right answer",
     "fallback": "add fallback=..., what serves inputs outside the envelope",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kgate.source.dynamic import UNKNOWN, ImportsByName
-from kgate.source.facts import Effect
+from kgate.source.facts import Definition, Effect
 from kgate.source.names import Names
 from kgate.source.uses import MUTATORS, Dynamic, Uses
 
@@ -50,12 +50,16 @@ class Effects:
         self.attached: dict[str, list[Attached]] = {}
         self.registered: dict[str, list[tuple[str, int]]] = {}
         self.unattached: dict[str, list[tuple[Effect, tuple[str, ...]]]] = {}
+        self.checked: dict[str, list[tuple[Effect, tuple[str, ...]]]] = {}
+        """What may stop the import of a file although it is no statement of its own: values that are made by functions
+        which raise, and imports by name."""
         self.filling: dict[str, list[tuple[str, Effect]]] = {}
         self._imported: dict[str, list[tuple[str, int]]] = {}
         for path in live:
             for effect in self.names.table(path).facts.effects:
                 self._attach(path, effect)
             self._registrations(path)
+            self._checks(path)
         self.outward: frozenset[str] = frozenset(self._follow_calls())
         """Files that act on things outside the tree when they are run."""
         self._outward_of: dict[str, tuple[str, ...]] = {}
@@ -86,17 +90,30 @@ class Effects:
             for effect, chains in effects:
                 if self._acts(path, effect.uses, ""):
                     outward.add(path)
-                for target, uses, owner in self._called(path, chains):
-                    if self._acts(target, uses, owner):
+                for target, called, owner in self._called(path, chains):
+                    if self._acts(target, called.uses, owner):
                         outward.add(path)
-                    if any(item.kind in ("fill", "code") for item in uses.dynamics):
+                    if any(item.kind in ("fill", "code") for item in called.uses.dynamics):
                         self.filling.setdefault(target, []).append((path, effect))
                 if any(item.kind in ("fill", "code") for item in effect.uses.dynamics):
                     self.filling.setdefault(path, []).append((path, effect))
         return outward
 
-    def _called(self, path: str, chains: tuple[str, ...]) -> Iterable[tuple[str, Uses, str]]:
-        """Every piece of code that chains lead to by name: file, uses, and the class it stands in."""
+    def _checks(self, path: str) -> None:
+        facts = self.names.table(path).facts
+        for definition in facts.definitions:
+            if definition.kind in ("function", "class") or "." in definition.name or not definition.uses.calls:
+                continue
+            chains = tuple(callee for callee, _ in definition.uses.calls if callee)
+            if any(called.stops for _, called, _ in self._called(path, chains)):
+                made = Effect(definition.line, definition.hash, definition.uses)
+                self.checked.setdefault(path, []).append((made, chains))
+        for effect in facts.effects:
+            if any(item.kind in ("import", "run") for item in effect.uses.dynamics):
+                self.checked.setdefault(path, []).append((effect, ()))
+
+    def _called(self, path: str, chains: tuple[str, ...]) -> Iterable[tuple[str, Definition, str]]:
+        """Every piece of code that chains lead to by name: file, definition, and the class it stands in."""
         queue = [symbol for chain in chains for symbol in self._symbols(path, chain)]
         seen: set[str] = set()
         for symbol in queue:
@@ -108,7 +125,7 @@ class Effects:
                 owner = name.rpartition(".")[0]
                 if definition.kind == "class":
                     queue += [f"{target}::{member}" for member in self.names.table(target).members.get(name, ())]
-                yield target, definition.uses, owner
+                yield target, definition, owner
                 for chain, _ in definition.uses.refs:
                     found = self.names.resolve(target, chain, definition.uses.imports, owner).symbols
                     queue += [item for item in found if not item.endswith("::*")]

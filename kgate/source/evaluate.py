@@ -376,7 +376,7 @@ class Evaluator:
             self.mistakes(error, (path, node))
         except TypeError as error:
             message = str(error).replace("__init__() ", "").replace(f"{word}.", "")
-            self.fail((path, node), f"{word}: {message}", f"look at the parameters of {word}", "bad-arguments")
+            self.fail((path, node), f"{word}: {message}", f"write {_signature(build, word)}", "bad-arguments")
         raise Unreadable
 
     def mistakes(self, error: Any, place: Place) -> None:
@@ -384,6 +384,12 @@ class Evaluator:
         for mistake in error.all():
             where = _within(self.locate(place, mistake.where), mistake.column)
             self.findings.add(mistake.code, where, mistake.message, mistake.remedy, self.symbol)
+
+    def argument(self, place: Place, name: str) -> Place:
+        """The expression that is given for a parameter of a call, as it stands there; the call without one."""
+        path, node = place
+        found = self._argument(path, node, name) if isinstance(node, ast.Call) else None
+        return found or place
 
     def locate(self, place: Place, where: tuple[str, ...]) -> Place:
         """The expression at a path inside a declaration (``("dims", "M")``), or the nearest one around it."""
@@ -430,6 +436,22 @@ class Evaluator:
             if name in fields and fields.index(name) < len(node.args) and word != "Choice":
                 return path, node.args[fields.index(name)]
         return None
+
+
+def _signature(build: Callable[..., Any], word: str) -> str:
+    """``Dim(lo, hi)``: how a word of the vocabulary is written."""
+    import inspect
+
+    parameters = inspect.signature(build).parameters.values()
+    star = any(p.kind is p.KEYWORD_ONLY for p in parameters) and not any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    shown: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.KEYWORD_ONLY and star:
+            shown.append("*")
+            star = False
+        if parameter.name != "unknown":
+            shown.append(str(parameter.replace(annotation=parameter.empty)))
+    return f"{word}({', '.join(shown)})"
 
 
 def _within(place: Place, column: int | None) -> Place:

@@ -14,12 +14,14 @@ from kgate.source.text import UnreadableText, decode
 from kgate.source.uses import EMPTY, Import, Uses, chain_of, integer, merge, root_of
 from kgate.source.visitor import bound_names, imports_of, uses_of
 
-VERSION = "8"
+VERSION = "9"
 """Part of every cache key: raise it whenever facts change for the same content."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _QUIET = ("print", "warnings.", "logging.", "logger.", "log.", "sys.path.")
+_CONFLICT = re.compile(r"^<<<<<<<(?: |\r?$)", re.MULTILINE)
+_CONFLICT_END = re.compile(r"^>>>>>>>(?: |\r?$)", re.MULTILINE)
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import\b|import[ \t]+([\w.]+))", re.MULTILINE)
 
 
@@ -80,6 +82,10 @@ class Definition(msgspec.Struct, frozen=True, array_like=True):
     """A function's parameters, each with whether it has a default; ``*args`` and ``**kwargs`` keep their stars."""
     alias: str = ""
     """The chain, where a constant is another name for something."""
+    stops: bool = False
+    """Whether a function raises, asserts or exits by its own statements."""
+    runs: str = ""
+    """``coroutine`` or ``generator``, where calling a function does not run it."""
 
 
 class Effect(msgspec.Struct, frozen=True, array_like=True):
@@ -119,6 +125,10 @@ def facts_of(raw: bytes) -> FileFacts:
             tree = ast.parse(text)
         return _Reader(text).read(tree)
     except SyntaxError as error:
+        conflict = _CONFLICT.search(text)
+        if conflict is not None and _CONFLICT_END.search(text, conflict.end()):
+            line = text.count("\n", 0, conflict.start()) + 1
+            return _unreadable(raw, text, "it holds conflict markers (<<<<<<<): a merge was not finished", line, 1)
         return _unreadable(raw, text, error.msg, error.lineno or 1, error.offset or 1)
     except (RecursionError, MemoryError):
         return _unreadable(raw, text, "an expression is nested too deeply to be read", 1, 1)
@@ -288,6 +298,8 @@ class _Reader:
         bases: tuple[str, ...] = (),
         parameters: tuple[tuple[str, bool], ...] = (),
         alias: str = "",
+        stops: bool = False,
+        runs: str = "",
     ) -> None:
         self.definitions.append(
             Definition(
@@ -304,6 +316,8 @@ class _Reader:
                 bases,
                 parameters,
                 alias,
+                stops,
+                runs,
             )
         )
 
@@ -327,6 +341,8 @@ class _Reader:
             decorators=self.decorators(node.decorator_list),
             conditional=bool(mark),
             parameters=_parameters(node.args),
+            stops=any(map(_stops, node.body)),
+            runs="coroutine" if isinstance(node, ast.AsyncFunctionDef) else "generator" if _yields(node) else "",
         )
 
     def class_(self, node: ast.ClassDef, prefix: str, condition: Uses, mark: str) -> None:
@@ -468,6 +484,17 @@ def _is_main(test: ast.expr) -> bool:
         and isinstance(test.comparators[0], ast.Constant)
         and test.comparators[0].value == "__main__"
     )
+
+
+def _yields(function: ast.FunctionDef) -> bool:
+    """Whether a function is a generator, by its own body."""
+    queue: list[ast.AST] = list(function.body)
+    for node in queue:
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            queue.extend(ast.iter_child_nodes(node))
+    return False
 
 
 def _stops(node: ast.AST) -> bool:

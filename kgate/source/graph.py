@@ -321,6 +321,9 @@ class _Maker:
         for path in importing.behind(self.path, effects):
             if path in effects.unattached:
                 self.edge(f"{path}::{MODULE}", 1, "import")
+            for effect, chains in effects.checked.get(path, ()):
+                symbols = [symbol for chain in chains for symbol in self.names.resolve(path, chain).symbols]
+                self.parts += [effect.hash, self.graph.static_hash(s for s in symbols if not s.endswith("::*"))]
 
     def _names(self) -> None:
         """Names that the file gets from code that runs when it is imported."""

@@ -82,6 +82,7 @@ class Index:
             if error is not None:
                 message, line, column = error
                 declares = b"kgate" in self.store.tree.read(path)
+                remedy = "resolve the conflict" if "conflict markers" in message else "repair it"
                 self._found.items[
                     Finding(
                         "unreadable-file",
@@ -92,7 +93,7 @@ class Index:
                         line,
                         column + 1,
                         f"the file cannot be read as Python: {message}",
-                        "repair it; until then, every kernel that reaches it counts as changed",
+                        f"{remedy}; until then, every kernel that reaches it counts as changed",
                     )
                 ] = None
 
@@ -100,24 +101,17 @@ class Index:
         for identity, declared in self._reader.found.items():
             declaration = declared.declaration
             for what in ("depends", "sources"):
-                for pattern in getattr(declaration, what):
+                for at, pattern in enumerate(getattr(declaration, what)):
                     files = DeclaredFiles(self.graph, declared, {})
                     if files.matching(pattern) or any(files.holds(link, pattern) for link in files.gitlinks):
                         continue
-                    self._found.items[
-                        Finding(
-                            f"{what}-missing",
-                            "error",
-                            declaration.path,
-                            declaration.line,
-                            declaration.column,
-                            declaration.line,
-                            declaration.column + 1,
-                            f"{what}: no file matches {pattern!r}",
-                            "name files that are in the repository, or drop it",
-                            identity,
-                        )
-                    ] = None
+                    self._found.add(
+                        f"{what}-missing",
+                        self._reader.place_of(identity, what, str(at)),
+                        f"{what}: no file matches {pattern!r}",
+                        "name files that are in the repository, or drop it",
+                        identity,
+                    )
 
     @cached_property
     def declarations(self) -> tuple[Declaration, ...]:
@@ -129,6 +123,21 @@ class Index:
     def findings(self) -> tuple[Finding, ...]:
         """Mistakes in declarations, and files that cannot be read; in the order of path and line."""
         return tuple(sorted(self._found.items, key=lambda f: (f.path, f.line, f.column, f.code, f.message)))
+
+    @property
+    def unreadable(self) -> tuple[Finding, ...]:
+        """Why a kernel that is meant to be here may be missing from ``declarations``, in the order of path and line.
+
+        Files that mention kgate and cannot be read, and the mistakes of declarations that do not hold because of them.
+        The ``symbol`` of the latter is the identity of what is declared; a file has none.
+        """
+        held = self._reader.found
+        broken = set(self._reader.sites) - set(held)
+        return tuple(
+            item
+            for item in self.findings
+            if item.severity == "error" and (item.code == "unreadable-file" or item.symbol in broken)
+        )
 
     @cached_property
     def sites(self) -> tuple[str, ...]:

@@ -50,13 +50,17 @@ class Modules:
         stem = path.removesuffix(".py")
         return stem.removesuffix("/__init__").replace("/", ".")
 
-    def absolute(self, name: str, importer: str) -> str | None:
-        """The file that an absolute module name means, or the folder (ending in ``/``) of a namespace package."""
+    def absolute(self, name: str, importer: str, *, itself: bool = False) -> str | None:
+        """The file that an absolute module name means, or the folder (ending in ``/``) of a namespace package.
+
+        ``itself``: whether it may be the importing file. A script called ``triton.py`` that imports triton does not
+        mean itself, and a string that names the module it stands in does.
+        """
         relative = name.replace(".", "/")
         namespace: str | None = None
         for source in self._places(importer):
             found = self.at(_join(source, relative))
-            if found is not None and not found.endswith("/") and found != importer:
+            if found is not None and not found.endswith("/") and (itself or found != importer):
                 return found
             if found is not None and found.endswith("/"):
                 namespace = namespace or found

@@ -224,12 +224,24 @@ def test_an_id_outside_the_envelope_expects_the_fallback_and_says_why():
         ("values=nice", "no value distribution 'nice'"),
         ("weight=transposed", "'transposed' needs 2 or more axes"),
         ("eps=much", "eps takes a number"),
+        ("N=1,N=2", "N is there twice, as 1 and as 2"),
+        ("N=1,x=sliced,x=sliced", "x is there twice"),
+        ("weight=absent,weight=sliced", "weight is there twice"),
+        ("T=float16,T=bfloat16", "T is there twice"),
+        ("seed=1,seed=2", "seed is there twice"),
+        ("N=99999999999999999999", "no tensor can have that size"),
+        ("N=9223372036854775808", "no tensor can have that size"),
+        (f"N={'9' * 5000}", "no tensor can have that size"),
     ],
 )
 def test_an_id_that_cannot_be_read_says_which_part_and_what_could_stand_there(text, said):
     with pytest.raises(CaseError) as error:
         parse_case(rms(), text)
     assert said in str(error.value)
+    assert str(error.value) == f"{error.value.message}; {error.value.remedy}"
+    assert error.value.message
+    assert error.value.remedy
+    assert len(str(error.value)) < 400
 
 
 def test_a_name_that_is_also_a_word_of_ids_is_told_apart():
@@ -265,3 +277,27 @@ def test_a_layout_stays_inside_its_storage_and_gives_each_element_its_place(layo
 def test_far_rows_start_beyond_int32():
     place = geometry(FAR, (3, 64))
     assert 2 * place.strides[0] >= 2**31
+
+
+def test_a_long_reduction_is_found_where_every_other_size_has_to_shrink_for_it():
+    # attention: T alone nearly uses up what the interpreter can afford, six other dims then take their least
+    head = {"q": Tensor("B T HQ K", "F"), "k": Tensor("B T H K", "F"), "v": Tensor("B T H V", "F")}
+    envelope = Envelope(
+        inputs={**head, "cu": Offsets("N+1", total="T", optional=True)},
+        outputs={"o": Tensor("B T HQ V", "F", numerics=Numerics(reduce="T"))},
+        dtypes={"F": ("float16", "bfloat16")},
+        dims={
+            "B": Dim(1, 8),
+            "T": Dim(1, 2**16),
+            "HQ": Dim(1, 64),
+            "H": Dim(1, 64),
+            "K": Dim(16, 256),
+            "V": Dim(16, 256),
+            "N": Dim(1, 128),
+        },
+        where=("HQ % H == 0", "not present(cu) or B == 1"),
+    )
+    found = Space(declared(envelope)).fit({"T": 4099})
+    assert found is not None
+    assert found["HQ"] % found["H"] == 0
+    assert Space(declared(envelope)).fit({"T": 64, "H": 3})["HQ"] == 3

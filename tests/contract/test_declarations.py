@@ -111,8 +111,6 @@ def test_mistakes_in_a_word(make, expected):
             {"dims": {"M": Dim(0, 64)}},
             {
                 ("unknown-dim", "inputs.x.shape"),
-                ("unknown-dim", "inputs.weight.shape"),
-                ("unknown-dim", "outputs.y.shape"),
             },
         ),
         ({"dims": {"M": Dim(0, 64), "N": Dim(1, 64), "K": Dim(1, 2)}}, {("unused-dim", "dims.K")}),
@@ -275,3 +273,50 @@ def test_words_are_frozen_comparable_and_can_be_changed_in_a_copy():
     assert repr(Choice("a", 1)) == "Choice('a', 1)"
     with pytest.raises(DeclarationError, match="no layout"):
         tensor.replace(layout="tidy")
+
+
+def test_a_size_beyond_64_bits_is_refused():
+    with pytest.raises(DeclarationError) as caught:
+        Dim(1, 2**63)
+    assert (caught.value.code, caught.value.where) == ("bad-range", ("hi",))
+    assert Dim(1, 2**63 - 1).hi == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "remedy"),
+    [
+        ((1, 3e2), "write Dim(1, 300)"),
+        ((1, "256"), "write Dim(1, 256)"),
+        ((1, None), "write Dim(1, 4096)"),
+        ((0.5, 8), "write Dim(0, 8)"),
+        ((1, float("inf")), "write Dim(1, 4096)"),
+        ((1, float("nan")), "write Dim(1, 4096)"),
+    ],
+)
+def test_the_remedy_for_a_range_is_the_range_that_was_meant(ends, remedy):
+    with pytest.raises(DeclarationError) as caught:
+        Dim(*ends)
+    assert caught.value.remedy == remedy
+
+
+@pytest.mark.parametrize(
+    ("values", "said", "remedy"),
+    [
+        ({"N": "32"}, "N is a size, a whole number, not '32'", "write N=32"),
+        ({"N": 32.0}, "N is a size, a whole number, not 32.0", "write N=32"),
+        ({"N": "many"}, "N is a size, a whole number, not 'many'", "write N=64"),
+        ({"N": 32, "T": 16}, "T is a dtype's name, a string, not 16", 'write T="float16"'),
+        ({"N": 65}, "N = 65 is not within 1..64", "change the workload, or widen the range"),
+    ],
+)
+def test_a_workloads_value_of_the_wrong_kind_is_told_by_its_kind(values, said, remedy):
+    workload = Workload(**{"M": 4, "T": "float16", "k": 1, **values})
+    (error,) = check_declaration(envelope=envelope(), workloads=(workload,))
+    assert (error.message, error.remedy) == (said, remedy)
+
+
+def test_a_size_or_dtype_variable_that_many_tensors_have_is_reported_once():
+    tensors = {name: Tensor("M N", "T") for name in ("x", "y", "z")}
+    with pytest.raises(DeclarationError) as caught:
+        Envelope(inputs=tensors, outputs={"o": Tensor("M N", "T")}, dims={}, dtypes={})
+    assert sorted(error.code for error in caught.value.all()) == ["unknown-dim", "unknown-dim", "unknown-dtype"]

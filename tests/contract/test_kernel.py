@@ -232,7 +232,7 @@ def test_code_of_others_is_declared_from_outside(tmp_path, monkeypatch, tensor):
 
     norm = ours_kg.norm
     assert norm(tensor((3,))) == "kernel"
-    assert (norm.name, norm.op, norm.module, norm.qualname) == ("forward", "norm", "ours_kg", "norm")
+    assert (norm.name, norm.op, norm.module, norm.qualname) == ("norm", "norm", "ours_kg", "norm")
     assert norm.reference is ours_kg.theirs_kg.forward
     assert norm.describe()["reference"] == "theirs_kg:forward"
     assert pickle.loads(pickle.dumps(norm)) is norm
@@ -457,3 +457,65 @@ def test_real_tensors_are_dispatched(tensor):
     assert [r.code for r in rms_norm.explain(x.double())] == ["dtype-unsupported"]
     assert rms_norm(x.bfloat16(), torch.ones(8, dtype=torch.bfloat16))[0] == "kernel"
     assert [r.code for r in rms_norm.explain(x, mode=torch.ones(1))] == ["choice"]
+
+
+def test_a_kernel_declared_from_outside_goes_by_the_first_variable_that_it_is_bound_to(tmp_path, monkeypatch):
+    (tmp_path / "outside_kg.py").write_text(
+        "from kgate import *\n"
+        "def fn(x):\n    return x\n"
+        "t = Tensor('M', 'float32')\n"
+        "e = Envelope(inputs={'x': t}, outputs={'y': t}, dims={'M': Dim(0, 9)})\n"
+        "declare = kernel(reference=fn, fallback=fn, envelope=e)\n"
+        "first = declare(fn)\nsecond = first\n"
+        "@kernel(reference=fn, fallback=first, envelope=e)\ndef own(x):\n    return x\n"
+        "made = [declare(fn)]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import outside_kg
+
+    assert (outside_kg.first.name, outside_kg.first.op, outside_kg.first.qualname) == ("first", "first", "first")
+    assert (outside_kg.own.name, outside_kg.own.describe()["fallback"]) == ("own", "outside_kg:first")
+    assert outside_kg.made[0].name == "fn"
+
+
+@pytest.mark.parametrize("name", ["../../x y", "", "a..b", 3])
+def test_a_name_that_is_none_is_refused_at_import(name):
+    for option in ("name", "op"):
+        with pytest.raises(DeclarationError) as caught:
+            kernel(reference=ref, fallback=ref, envelope=rms_norm.envelope, **{option: name})(rms_norm.launcher)
+        assert (caught.value.code, caught.value.where) == ("bad-name", (option,))
+
+
+def test_a_launcher_that_its_call_does_not_run_is_refused_at_import():
+    async def later(x):
+        return x
+
+    def pieces(x):
+        yield x
+
+    for launcher in (later, pieces):
+        with pytest.raises(DeclarationError) as caught:
+            kernel(reference=ref, fallback=ref, envelope=rms_norm.envelope)(launcher)
+        assert caught.value.code == "not-a-function"
+        assert "launches nothing" in caught.value.message
+
+
+def ref(x):
+    return x
+
+
+def test_reasons_keep_a_launchers_own_target_apart_from_the_question():
+    envelope = Envelope(
+        inputs={"x": Tensor("N", "float32"), "target": Tensor("N", "int64")},
+        outputs={"y": Tensor("N", "float32")},
+        dims={"N": Dim(1, 8)},
+        targets=("cuda:sm_90",),
+    )
+
+    def loss(x, target):
+        return x
+
+    declared = kernel(reference=loss, fallback=loss, envelope=envelope)(loss)
+    facts = {"x": TensorFacts((4,), "float32", (1,)), "target": TensorFacts((4,), "int64", (1,))}
+    assert declared.reasons((), facts, "cuda:sm_90") == ()
+    assert [r.code for r in declared.reasons((), facts, "cuda:sm_80")] == ["target-unsupported"]

@@ -527,3 +527,11 @@ def test_loggers_tie_nothing_together(selects):
         ),
     }
     assert selects("from dev import f\n", "return f(x)", {"dev.py": ("return 2", "return 3")}, extra) == NOTHING
+
+
+def test_a_name_rebound_to_an_attribute_of_what_it_was_ends(selects):
+    extra = {"lib.py": "class Device:\n    pass\ndevice = Device()\ndef f(x):\n    return x\n"}
+    preamble = "from lib import device\nfrom lib import f\ndevice = device.name\nvendor = device.vendor_name\n"
+    assert selects(preamble, "return f(x)", {"lib.py": ("return x", "return -x")}, extra) == CODE
+    other = preamble + "other = device.a.b\n"
+    assert selects(other, "return other", {"lib.py": ("return x", "return -x")}, extra) == NOTHING

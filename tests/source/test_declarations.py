@@ -364,3 +364,136 @@ def test_what_was_read_is_what_the_code_says_when_it_runs(trees, tmp_path, monke
     monkeypatch.setitem(sys.modules, "described", module)
     spec.loader.exec_module(module)
     assert index.declarations[0].description == module.norm.describe()
+
+
+def test_a_function_of_the_kernels_own_module_may_be_named_by_string(trees):
+    body = trees.HEADER + trees.declared("k").replace("reference=k_reference", 'reference="ops.k:k_reference"')
+    for files in ({"ops/k.py": body}, {"ops/__init__.py": "", "ops/k.py": body}):
+        index = trees.index(files)
+        assert codes(index) == []
+        assert "ops/k.py::k_reference" in index.closure("ops/k.py::k").symbols["oracle"]
+
+
+@pytest.mark.parametrize("wrong", ['"k:reff"', '"helpers:reff"', "reff", "helpers.reff", '"helper:ref"'])
+def test_a_misspelt_function_is_named_with_the_nearest_name(read, good, wrong):
+    extra = {"helpers/__init__.py": "def ref(x):\n    return x\n", "helpers/deep.py": ""}
+    wrong = wrong.replace('"helper:ref"', '"helpers.deeep:ref"')
+    (finding,) = read(good.replace("reference=ref", f"reference={wrong}"), "import helpers", extra).findings
+    assert finding.code == "unresolvable-reference"
+    missing, nearest = ("helpers.deeep", "helpers.deep") if "deeep" in wrong else ("reff", "ref")
+    assert missing in finding.message
+    assert finding.remedy == f"did you mean {nearest!r}?"
+
+
+@pytest.mark.parametrize("part", ["reference", "fallback", "check", "generator"])
+def test_a_module_that_is_nowhere_to_be_found_is_a_warning(trees, read, part):
+    parts = {"reference": "ref", "fallback": "eager", "envelope": trees.ENVELOPE, part: "'helpres:f'"}
+    index = read(", ".join(f"{k}={v}" for k, v in parts.items()), extra={"helpers.py": "def f(x):\n    return x\n"})
+    (finding,) = index.findings
+    assert (finding.code, finding.severity) == ("unknown-module", "warning")
+    assert finding.message.startswith(f"{part}='helpres:f': there is no module helpres")
+    assert "did you mean helpers?" in finding.remedy
+    assert len(index.declarations) == 1
+
+
+@pytest.mark.parametrize("name", ["../../x y", "", "a b", "a/b", ".a", "a..b", "a-", "3", "a\n"])
+def test_a_name_that_is_none_is_a_finding_at_its_expression(read, good, name):
+    for option in ("name", "op"):
+        index = read(f"{good}, {option}={name!r}")
+        (finding,) = index.findings
+        assert (finding.code, text_at(index, finding)) == ("bad-name", repr(name))
+        assert finding.remedy
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "ops.rms-norm", "norm-2.1", "größe"])
+def test_a_name_may_have_dots_and_dashes(read, good, name):
+    (declaration,) = read(f"{good}, name={name!r}").declarations
+    assert declaration.name == name
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("async def k(x):\n    return x\n", "k is an async function"),
+        ("def k(x):\n    yield x\n", "k is a generator"),
+        ("def k(x):\n    def inner():\n        yield 1\n    return x\n", ""),
+    ],
+)
+def test_a_launcher_that_its_call_does_not_run_is_a_finding(trees, good, function, said):
+    source = f"{trees.HEADER}{FUNCTIONS}@kernel({good})\n{function}"
+    outside = f"{trees.HEADER}import theirs\n{FUNCTIONS}run = theirs.k\nk = kernel({good})(run)\n"
+    for files in ({"k.py": source}, {"k.py": outside, "theirs.py": function}):
+        findings = trees.index(files).findings
+        assert [finding.code for finding in findings] == (["not-a-function"] if said else [])
+        assert all(finding.message.startswith(said) for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "place", "remedy"),
+    [
+        ("Dim(0, 4096)", "Dim(1, 2**200)", "bad-range", "2**200", "Dim(1, 2**63 - 1)"),
+        ("Dim(0, 4096)", "Dim(1, 3e2)", "bad-range", "Dim(1, 3e2)", "write Dim(1, 300)"),
+        ("Dim(0, 4096)", "Dim(low=1, hi=2)", "bad-arguments", "Dim(low=1, hi=2)", "write Dim(lo, hi)"),
+        ("reference=ref, fallback=eager", "ref, fallback=eager", "bad-arguments", "ref", "write kernel(reference="),
+    ],
+)
+def test_a_mistake_says_what_to_write_instead(read, good, old, new, code, place, remedy):
+    index = read(good.replace(old, new))
+    (finding,) = index.findings
+    assert (finding.code, text_at(index, finding)) == (code, place)
+    assert remedy in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "place"),
+    [
+        (', depends=("k.py", "no.json")', "depends-missing", '"no.json"'),
+        (', sources=("no.cu",)', "sources-missing", '"no.cu"'),
+        (", sources=NONE", "sources-missing", '"none.cu"'),
+        (", op=3", "bad-arguments", "3"),
+    ],
+)
+def test_a_mistake_in_an_option_is_found_at_its_own_expression(read, good, more, code, place):
+    index = read(good + more, 'NONE = ("none.cu",)')
+    (finding,) = index.findings
+    assert (finding.code, text_at(index, finding)) == (code, place)
+
+
+def test_an_envelope_that_is_none_is_found_at_its_expression(read):
+    index = read("reference=ref, fallback=eager, envelope=None")
+    (finding,) = index.findings
+    assert (finding.code, text_at(index, finding)) == ("missing-envelope", "None")
+
+
+def test_a_condition_that_nothing_fulfils_is_found_at_its_expression(read, good):
+    index = read(good.replace("Envelope(", 'Envelope(where=("N < 0",),'))
+    (finding,) = index.findings
+    assert (finding.code, text_at(index, finding)) == ("empty-envelope", '"N < 0"')
+
+
+CONFLICT = "x = 1\n<<<<<<< HEAD\nfrom kgate import kernel\n=======\nfrom kgate import Dim\n>>>>>>> other\n"
+
+
+def test_a_file_in_conflict_says_so_at_the_marker(trees):
+    (finding,) = trees.index({"k.py": CONFLICT}).findings
+    assert (finding.code, finding.line) == ("unreadable-file", 2)
+    assert "conflict markers" in finding.message
+    assert finding.remedy.startswith("resolve the conflict")
+    (finding,) = trees.index({"k.py": "from kgate import kernel\nx = = 1\n"}).findings
+    assert "conflict" not in finding.message
+
+
+def test_the_index_says_why_a_kernel_may_be_missing_from_it(trees, good):
+    bad = good.replace("Dim(0, 4096)", "Dim(9, 3)")
+    files = {
+        "a.py": f"{trees.HEADER}{FUNCTIONS}@kernel({bad})\ndef a(x):\n    return x\n",
+        "b.py": CONFLICT,
+        "c.py": "x = = 1\n",
+        "d.py": f"{trees.HEADER}{FUNCTIONS}@kernel({good}, depends=('no',))\ndef d(x):\n    return x\n",
+    }
+    index = trees.index(files)
+    assert index.find("a") == []
+    assert [(f.path, f.code, f.symbol) for f in index.unreadable] == [
+        ("a.py", "empty-range", "a.py::a"),
+        ("b.py", "unreadable-file", ""),
+    ]

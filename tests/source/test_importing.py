@@ -63,6 +63,9 @@ def test_an_import_of_a_module_that_raises_selects(selects):
         "from ops.k import double",
         "x = = 1",
         "exit(1)",
+        "TABLE = check()",
+        "X += check(),",
+        "import importlib\nimportlib.import_module('nosuchmodule')",
     ],
 )
 def test_what_an_imported_module_begins_to_do_selects_although_nothing_of_it_is_used(selects, effect):
@@ -149,3 +152,13 @@ def test_the_reason_names_the_module_that_begins_to_raise(trees):
     files = {"k.py": trees.HEADER + "import b\n" + trees.declared("k", "return x"), "b.py": "X = 1\n"}
     reasons = trees.why(files, {"b.py": "X = 1\nraise RuntimeError\n"}, "k")
     assert "b.py now acts when it is imported" in [reason.sentence for reason in reasons]
+
+
+def test_a_value_made_by_a_function_that_begins_to_raise_selects_and_one_by_any_other_does_not(selects):
+    extra = {
+        "ops/b.py": "def make():\n    return 1\n\ndef other():\n    return 2\n\nTABLE = make()\n",
+        "ops/helpers.py": "import ops.b\ndef double(x):\n    return x + x\n",
+    }
+    assert selects({"ops/b.py": ("return 1", "raise RuntimeError")}, extra) == CODE
+    assert selects({"ops/b.py": ("return 1", "return 3")}, extra) == NOTHING
+    assert selects({"ops/b.py": ("return 2", "raise RuntimeError")}, extra) == NOTHING

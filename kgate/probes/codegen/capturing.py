@@ -189,17 +189,20 @@ def _data_dependent(error: BaseException) -> str | None:
     if not isinstance(error, kinds):
         return None
     operator = str(getattr(error, "func", "")) or str(error)
-    where = f"{operator}{user_place(error)}"
+    place = user_place(error)
+    where = f"{operator} at {place}" if place else operator
     return f"the launcher reads a tensor's value ({where}), and here tensors have no data"
 
 
 def user_place(error: BaseException) -> str:
-    """`` at file.py:12``: the last line of the traceback outside of torch, Triton and kgate's probes."""
+    """``file.py:12``: the last line of the traceback outside of torch, Triton and kgate; empty without one."""
     import torch
     import triton
 
-    foreign = [os.path.dirname(torch.__file__), os.path.dirname(triton.__file__), os.path.dirname(__file__)]
+    own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    packages = (os.path.dirname(torch.__file__), os.path.dirname(triton.__file__), own)
+    foreign = tuple(f"{folder}{os.sep}" for folder in packages)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith((*foreign, "<")):
-            return f" at {frame.filename}:{frame.lineno}"
+            return f"{frame.filename}:{frame.lineno}"
     return ""

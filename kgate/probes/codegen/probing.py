@@ -11,6 +11,7 @@ from kgate.probes.codegen.measuring import CANNOT_LAUNCH, OK, REFUSED, Measured,
 
 ERROR = "error"
 SKIPPED = "skipped"
+NO_LAUNCH = "the launcher launched no kernel that could be captured"
 
 
 def probe(fn: Any, args: Any, kwargs: Any, target: str) -> dict[str, Any]:
@@ -36,13 +37,15 @@ def probe(fn: Any, args: Any, kwargs: Any, target: str) -> dict[str, Any]:
         refused = _raised_by_triton(error)
         answer["status"] = REFUSED if refused else ERROR
         said = " ".join(str(error).split())[:400]
-        answer["message"] = f"{type(error).__name__}{capturing.user_place(error)}: {said}"
+        place = capturing.user_place(error)
+        answer["message"] = ": ".join(filter(None, (type(error).__name__, said))) + (f" (at {place})" if place else "")
+        answer["details"] = {"line": place} if place else {}
         return answer
     if caught.skipped:
         answer.update(status=SKIPPED, message=caught.skipped)
         return answer
     if not caught.launches:
-        answer.update(status=SKIPPED, message="the launcher launched no kernel that could be captured")
+        answer.update(status=SKIPPED, message=NO_LAUNCH)
         return answer
     measured = [(launch, measure(launch, target)) for launch in caught.launches]
     answer["figures"] = {launch.label: result.figures for launch, result in measured}

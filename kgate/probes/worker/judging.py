@@ -41,7 +41,7 @@ def run(kernel: Any, case: Case, target: str, tree: str) -> Answer:
     """Judge one case; ``target`` is a concrete target that the envelope has, and what the process stands in for."""
     inputs = _inputs(kernel, case)
     call = Call.of(kernel, inputs)
-    reasons = kernel.explain(*call.args, **{**call.kwargs, "target": target})
+    reasons = kernel.reasons(call.args, call.kwargs, target)
     if case.expect == FALLBACK:
         return _fallback(kernel, case, inputs, reasons)
     if reasons:

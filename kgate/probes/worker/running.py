@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import traceback
 from types import ModuleType
 from typing import Any
@@ -17,7 +18,7 @@ def run(job: dict[str, Any], module: ModuleType, tree: str) -> Answer:
     case = read_case(job["case"])
     try:
         kernel = find(module, job["qualname"])
-        moved = difference(job["description"], kernel.describe()) if job["description"] else ""
+        moved = difference(job["description"], _same_functions(job["description"], kernel))
         if moved:
             return {"status": "error", "message": moved, "details": {"stage": "declaration"}}
         memory.limit(kernel.envelope, case)
@@ -39,6 +40,34 @@ def find(module: ModuleType, qualname: str) -> Any:
     if not (hasattr(found, "launcher") and hasattr(found, "describe")):
         what = "nothing" if found is None else type(found).__name__
         raise LookupError(f"{qualname} in {module.__name__} is {what} at run time, a declared kernel was expected")
+    return found
+
+
+def _same_functions(read: dict[str, Any], kernel: Any) -> dict[str, Any]:
+    """What ran, with a function named as the source names it where that name means the very same object.
+
+    A function may go by several names: an alias, a re-export, compiled code that says another module of itself.
+    """
+    ran = dict(kernel.describe()) if read else {}
+    for part in ("reference", "fallback", "check"):
+        text = read.get(part)
+        if not text or text == ran.get(part):
+            continue
+        meant = _meant(text)
+        if meant is not None and meant is getattr(kernel, part):
+            ran[part] = text
+    return ran
+
+
+def _meant(text: str) -> Any:
+    """The object that ``module:qualname`` means; None where there is none."""
+    module, _, qualname = text.partition(":")
+    try:
+        found = importlib.import_module(module)
+        for name in qualname.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError):
+        return None
     return found
 
 
@@ -71,7 +100,7 @@ def _probe(job: dict[str, Any], kernel: Any, case: Case, tree: str) -> Answer:
     if job["probe"] == "codegen":
         from kgate.probes.worker import compiling
 
-        return compiling.run(kernel, case, job["target"])
+        return compiling.run(kernel, case, job["target"], tree)
     from kgate.probes.worker import judging
 
     return judging.run(kernel, case, job["target"], tree)
