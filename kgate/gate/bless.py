@@ -69,6 +69,7 @@ def bless(folder: Path, options: BlessOptions, progress: Progress) -> BlessOutco
         return BlessOutcome((), (), (), (refusal,), 0, records.EXIT_USAGE)
     if not options.dry_run:
         journal.recover(Repository(folder).toplevel)  # what a killed bless had decided is finished first
+    progress.phase("reading code")
     # A hook's or CI's tree is not what the user has before him; bless works on the folder alone.
     selection = select(folder, everything=True, env=_by_hand(os.environ))
     due = _due(selection, options)

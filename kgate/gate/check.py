@@ -55,6 +55,7 @@ def check(folder: Path, options: Options, progress: Progress) -> Report:
     """
     began = time.monotonic()
     deadline = None if options.budget is None else began + options.budget
+    progress.phase("reading code")
     selection = select(
         folder, base=options.base, head=options.head, staged=options.staged, kernels=options.kernels,
         everything=options.everything or bool(options.kernels),
@@ -82,7 +83,7 @@ class _Run:
 
     def report(self, began: float) -> Report:
         selection = self.selection
-        findings, notes = findings_of(selection.head, selection.config)
+        findings, notes = findings_of(selection.head, selection.config, changed=selection.changed)
         self.notes += notes
         due = plan(
             selection.affected, selection.head, selection.base, selection.config,

@@ -48,6 +48,12 @@ class Selection:
         return state_folder(self.repository)
 
     @property
+    def changed(self) -> bool:
+        """Whether head may hold anything that base does not."""
+        base = self.comparison.base
+        return bool(self.everything) or base is None or base.tree != self.comparison.head.tree
+
+    @property
     def unreadable(self) -> tuple[Finding, ...]:
         """What hides kernels: declarations that do not hold, and files that mention kgate and cannot be read."""
         return tuple(item for item in self.head.findings if item.severity == "error")

@@ -47,18 +47,16 @@ def lint(folder: Path, paths: Sequence[str] = (), env: Mapping[str, str] | None 
     return LintResult(tuple(findings), tuple(notes), len(index.declarations), len(index.device_functions))
 
 
-def findings_of(index: Index, config: Config) -> tuple[list[Finding], list[str]]:
+def findings_of(index: Index, config: Config, *, changed: bool = True) -> tuple[list[Finding], list[str]]:
     """The findings of an index under a configuration, and notes.
 
     A kernel without a declaration is an error inside ``require`` where the project has configured kgate; in a
-    repository that has not, all of them are one note.
+    repository that has not, all of them are one note. Where nothing has ``changed``, they are not looked for,
+    which takes most of the time in a large tree.
     """
     found = [item for item in index.findings if not config.excludes(item.path)]
-    bare = [
-        item
-        for item in index.device_functions
-        if item.launched and not item.declared_by and not config.excludes(item.path)
-    ]
+    found_devices = index.undeclared if changed else ()
+    bare = [item for item in found_devices if not config.excludes(item.path)]
     notes = []
     if config.configured:
         found += [_undeclared(item) for item in bare if config.requires(item.path)]
