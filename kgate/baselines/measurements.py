@@ -81,7 +81,7 @@ def read_pending(folder: Path) -> tuple[list[Measurement], list[Problem]]:
     problems: list[Problem] = []
     paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
     if not paths:
-        remedy = "run kgate check first, or name the folder with --from"
+        remedy = "run: kgate check --pending DIR, then kgate bless --from DIR"
         return [], [Problem("pending-missing", str(folder), 0, "holds no measurements", remedy)]
     for path in paths:
         try:

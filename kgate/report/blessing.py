@@ -8,6 +8,7 @@ from typing import IO, Any
 from kgate.baselines.bless import NEW, OBSOLETE, SAME_FIGURES, BlessChange
 from kgate.gate.bless import BlessOutcome
 from kgate.gate.judge import describe
+from kgate.report.text import plural
 
 SHOWN = 40
 
@@ -26,7 +27,7 @@ def render_bless(outcome: BlessOutcome, stream: IO[str], *, as_json: bool) -> No
                 stream.write(f"    {line}\n")
         if len(group) > SHOWN:
             stream.write(f"    ... and {len(group) - SHOWN} more lines\n")
-    for problem in outcome.dropped:
+    for problem in outcome.dropped if not outcome.refusals else ():
         stream.write(f"{problem.path}:{problem.line}  dropped: {problem.message}\n")
     for refusal in outcome.refusals:
         stream.write(f"refused: {refusal}\n")
@@ -74,12 +75,12 @@ def _summary(figures: Any) -> str:
 
 
 def _closing(outcome: BlessOutcome) -> str:
-    lines = f"{len(outcome.changes)} lines"
+    lines = plural(len(outcome.changes), "line")
     if outcome.refusals:
         return f"nothing was written; {lines} would change, {outcome.unchanged} already say so"
     if outcome.dry_run:
         return f"dry run: {lines} would change, {outcome.unchanged} already say so"
     if not outcome.written:
-        return f"nothing to bless: {outcome.unchanged} lines already say what was measured"
-    files = f"{len(outcome.written)} files"
+        return f"nothing to bless: {plural(outcome.unchanged, 'line')} already say what was measured"
+    files = plural(len(outcome.written), "file")
     return f"blessed {lines} in {files}; {outcome.unchanged} already said so. Commit them with the change."

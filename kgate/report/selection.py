@@ -39,8 +39,8 @@ def _step(step: object) -> str:
 
     assert isinstance(step, Step)
     place = f"{step.path}:{step.line}" if step.line else step.path
-    name = step.symbol.rpartition("::")[2]
-    return f"{place}  {name}{f'  {step.change}' if step.change else ''}"
+    name = "" if step.symbol == step.path else f"  {step.symbol.rpartition('::')[2]}"
+    return f"{place}{name}{f'  {step.change}' if step.change else ''}"
 
 
 def render_json(selection: Selection) -> str:

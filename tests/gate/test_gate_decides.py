@@ -234,3 +234,32 @@ def test_a_terminal_that_cannot_show_a_name_is_no_crash(small: Clone) -> None:
     done = small.kgate("cases", "add_one", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "gr\\xf6" in done.stdout
+
+
+def test_measurements_of_ci_are_blessed_at_home(small: Clone, tmp_path: Path) -> None:
+    out = str(tmp_path / "pending")
+    code, _, told = small.check("--all", "--pending", out)
+    assert code == 2, told  # right, and without a line
+    done = small.kgate("bless", "--from", out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "blessed 4 lines in 3 files" in done.stdout
+    assert small.check("--all")[0] == 0
+
+
+def test_measurements_of_other_code_or_of_a_wrong_kernel_are_refused(small: Clone, tmp_path: Path) -> None:
+    out = str(tmp_path / "pending")
+    edit(small, "x + 1, mask", "x + 1 + (n == 65), mask")
+    assert small.check("--all", "--pending", out)[0] == 1
+    done = small.kgate("bless", "--from", out)
+    assert done.returncode == 2
+    assert "no yardstick" in done.stdout
+    edit(small, "x + 1 + (n == 65), mask", "1 + x, mask")
+    done = small.kgate("bless", "--from", out)
+    assert done.returncode == 2
+    assert "measured on code that has changed since" in done.stdout
+
+
+def test_a_folder_without_measurements_says_how_to_make_them(small: Clone, tmp_path: Path) -> None:
+    done = small.kgate("bless", "--from", str(tmp_path))
+    assert done.returncode == 2
+    assert "kgate check --pending DIR" in done.stdout
