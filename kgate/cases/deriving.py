@@ -12,7 +12,7 @@ from kgate.cases import edges, outside
 from kgate.cases.layouts import FAR, LAYOUTS
 from kgate.cases.records import FALLBACK, KERNEL, Case
 from kgate.cases.scaling import scale
-from kgate.cases.space import Space
+from kgate.cases.space import Space, unusual
 from kgate.contract.dtypes import is_floating
 from kgate.contract.vocabulary import Offsets
 
@@ -22,6 +22,7 @@ _INT32 = 2**31
 _ROWS = (3, 1031, 4099)
 """Numbers of rows that may lie far apart: few, or as many as a bound on strides makes necessary."""
 _LAYOUTS = ("transposed", "sliced", "expanded", "offset", "rows", "strided", "padded", "channels_last")
+_ROW_LAYOUTS = ("sliced", "padded", "rows", "transposed")
 _HARD_VALUES, _OTHER_VALUES = ("mean300", "outlier", "equal"), ("negative", "zeros")
 _LONG = (4099, 2051, 1027, 515, 259)
 """Lengths of a reduction at which a sum in a narrow dtype is plainly wrong."""
@@ -112,7 +113,7 @@ def _interleaved(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
     yield from _dtypes(space, blocks)
     yield from _lengths(space)
     yield from _switches(space, blocks)
-    kinds = [_sizes(space, blocks), _layouts(space, blocks), _values(space, blocks), _far(space)]
+    kinds = [_sizes(space, blocks), _layouts(space, blocks), _values(space, blocks), _far(space), _long_layouts(space)]
     while kinds:
         for kind in list(kinds):
             case = next(kind, None)
@@ -154,10 +155,14 @@ def _both(space: Space, blocks: tuple[int, ...], dtypes: dict[str, str], what: s
 
 
 def _switches(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
-    """Every value of every choice and every optional input left out, in sizes with a tail."""
+    """Every value of every choice, a value of every scalar, and every optional input left out, in sizes with a tail."""
     for name, values in space.choices.items():
         for value in values[1:]:
             yield from _switched(space, blocks, f"{name} = {value}", choices={name: value})
+    for name, scalar in space.scalars.items():
+        if name not in space.default_choices:  # else it is a size
+            for value in unusual(scalar):
+                yield from _switched(space, blocks, f"{name} = {value}, whatever its default", choices={name: value})
     for name in space.optional:
         yield from _switched(space, blocks, f"without {name}", absent=(name,))
     if len(space.optional) > 1:
@@ -208,16 +213,56 @@ def _layouts(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
                 yield space.case(base.dims, layouts={name: layout}, purpose=purpose)
 
 
+def _long_layouts(space: Space) -> Iterator[Case]:
+    """Rows that do not follow one another, near and far, in a long reduction: long rows may have code of their own."""
+    dims = _long(space)
+    if dims is None:
+        return
+    for name, item in space.tensors.items():
+        if isinstance(item, Offsets) or item.rank < 2:
+            continue
+        near = [layout for layout in _ROW_LAYOUTS if space.admits(name, layout, space.draft(dims))]
+        far = [] if item.mutated or not _can_be_huge(space, item) else [FAR]
+        for layout in (*near[:1], *far):
+            if layout != FAR or space.admits(name, FAR, space.draft(dims)):
+                yield space.case(dims, layouts={name: layout}, purpose=f"{name} {layout} in a long reduction")
+
+
 def _values(space: Space, blocks: tuple[int, ...]) -> Iterator[Case]:
     """Values that overflow, cancel or coincide: in every dtype, where there is a reduction in a long one."""
     if not any(is_floating(space.dtype_of(item, space.default_dtypes)) for item in space.tensors.values()):
         return
+    for dims in _paths(space, blocks):
+        yield space.case(dims, values="low", purpose="input values: low, all far below a maximum that starts at 0")
     dims = _long(space) or _tail(space, blocks)
     for values in _HARD_VALUES:
         for dtypes in _each_dtype(space):
             yield space.case(dims, dtypes=dtypes, values=values, purpose=f"input values: {values}")
     for values in _OTHER_VALUES:
         yield space.case(_tail(space, blocks), values=values, purpose=f"input values: {values}")
+
+
+def _paths(space: Space, blocks: tuple[int, ...]) -> Iterator[dict[str, int]]:
+    """Sizes with a tail, and just past the largest block that can be afforded: kernels change their path there."""
+    yield _tail(space, blocks)
+    for name in space.dims:
+        if name not in space.outer:
+            for block in sorted(blocks, reverse=True):
+                found = edges.nearest(space, name, block + 1)
+                if found is not None and found[name] == block + 1:
+                    yield found
+                    break
+
+
+def unreached(declaration: Any, cases: Sequence[Case]) -> list[str]:
+    """Tensor inputs that the envelope admits with more than 2**31 elements, and that no case makes so large."""
+    space = Space(declaration)
+    far = {name for case in cases for name, layout in case.layouts.items() if layout == FAR}
+    return [
+        name
+        for name, item in space.tensors.items()
+        if not isinstance(item, Offsets) and name not in far and _can_be_huge(space, item)
+    ]
 
 
 def _each_dtype(space: Space) -> Iterator[dict[str, str]]:

@@ -17,12 +17,15 @@ _MOST_JUDGED = 4000
 """Combinations judged for one kernel in all: a count, not a time, so that every machine finds the same cases."""
 _MOST_PROGRAMS = 300
 """Batch-like dims go no further: a CPU takes about a millisecond for each program."""
+_MOST_ROWS = 8192
+"""Rows that may have a program each go no further: 65,536 of them take longer than a case may."""
 
 
 def sizes(space: Space, name: str, block_sizes: Sequence[int]) -> Iterator[tuple[int, str]]:
     """Sizes worth trying for one dim and why, the most telling first; some may lie outside the envelope."""
+    most = _MOST_PROGRAMS if name in space.outer else _MOST_ROWS if name in space.rows else space.dims[name].hi
     for size, why in _all_sizes(space, name, block_sizes):
-        if name not in space.outer or size <= _MOST_PROGRAMS:
+        if size <= most:
             yield size, why
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kgate.cases.space import Space
 
 ABSENT = "absent"
-VALUES = ("normal", "mean300", "equal", "outlier", "zeros", "negative")
+VALUES = ("normal", "mean300", "low", "equal", "outlier", "zeros", "negative")
 """Distributions of input values that cases can name; the worker's generator knows what they mean."""
 _WORDS = {"True": True, "False": False, "None": None}
 

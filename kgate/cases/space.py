@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -88,6 +89,16 @@ class Space:
             if item.rank >= 2 and names & columns:
                 inner |= set(self.dims) - names - columns
         return frozenset(self.dims) - inner
+
+    @cached_property
+    def rows(self) -> frozenset[str]:
+        """Dims that lead a matrix and end none: each of their rows may have a program of its own.
+
+        Unlike for ``outer``, a vector along them (one sum per row) does not speak against it.
+        """
+        matrices = [item for item in self._shaped if item.rank >= 2]
+        ending = {name for item in matrices for name in item.axes[-1].names()}
+        return frozenset(name for item in matrices for axis in item.axes[:-1] for name in axis.names()) - ending
 
     def widest(self, variable: str) -> str:
         """The dtype of a variable with the most bytes, floating point before others."""
@@ -333,6 +344,21 @@ def accepted(scalar: Scalar) -> Any:
     if scalar.kind == "int":
         return int(ends[0]) if ends else 1
     return sum(ends) / len(ends) if ends else 0.5
+
+
+def unusual(scalar: Scalar) -> tuple[Any, ...]:
+    """Values within a scalar's promise that are hardly its default: small, and exact in float32 where a float."""
+    if scalar.kind == "bool":
+        return (False, True)
+    if scalar.kind == "int":
+        low = scalar.lo if scalar.lo is not None else (scalar.hi - 6 if scalar.hi is not None else 0)
+        value: Any = int(low + 3 if scalar.hi is None else min(low + 3, scalar.hi))
+    else:
+        low = scalar.lo if scalar.lo is not None else (scalar.hi - 1 if scalar.hi is not None else 0)
+        mantissa, exponent = math.frexp(low + 0.375 * ((scalar.hi if scalar.hi is not None else low + 1) - low))
+        value = math.ldexp(round(mantissa * 256) / 256, exponent)
+    inside = (scalar.lo is None or scalar.lo <= value) and (scalar.hi is None or value <= scalar.hi)
+    return (value,) if inside and math.isfinite(value) else ()
 
 
 def _alignment(offset: int) -> int:

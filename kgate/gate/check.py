@@ -12,6 +12,7 @@ from kgate.baselines.measurements import write_pending
 from kgate.baselines.memory import Memory
 from kgate.baselines.records import OK, SKIPPED, Measurement
 from kgate.baselines.store import Problem
+from kgate.cases.deriving import unreached
 from kgate.cases.records import KERNEL
 from kgate.gate import records
 from kgate.gate.errors import UsageError
@@ -19,7 +20,7 @@ from kgate.gate.figures import Figures
 from kgate.gate.judge import exit_code, judge_cases
 from kgate.gate.lines import Lines
 from kgate.gate.measure import Bench, Measured, measure
-from kgate.gate.plan import ACCURACY, Due, compile_targets, due_for, plan
+from kgate.gate.plan import ACCURACY, Due, cases_of, compile_targets, due_for, plan
 from kgate.gate.progress import Progress
 from kgate.gate.records import Report, Verdict
 from kgate.gate.select import Selection, declarations_of, find, select
@@ -147,6 +148,19 @@ class _Run:
         notes.extend(f"left out of the tree under test: {path}" for path in head.left_out[:3])
         notes.extend(f"{item.name} ({item.path}) is no longer declared" for item in self.selection.removed)
         notes.extend(self._never_compiled())
+        notes.extend(self._never_reached())
+        return notes
+
+    def _never_reached(self) -> list[str]:
+        """Tensors so large in the envelope that no case goes there: what is not proved is said."""
+        notes = []
+        for item in self.selection.affected:
+            declaration = self.declared[item.kernel]
+            if {"code", "new"} & set(item.moved):
+                names = unreached(declaration, cases_of(declaration, self.selection.head))
+                if names:
+                    what = f"{' and '.join(names)} may hold more than 2^31 elements, and no case goes there"
+                    notes.append(f"{declaration.name}: {what}: int32 offsets are unproven")
         return notes
 
     def _never_compiled(self) -> list[str]:

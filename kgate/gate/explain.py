@@ -57,6 +57,8 @@ def shared_by(failing: Sequence[Case], passing: Sequence[Case], block_sizes: Ite
     everything = (1 << len(failing)) - 1
     covering = [p for p in predicates if p.failing == everything]
     for size in (1, 2, 3):
+        if len(passing) < _EVIDENCE * (size - 1):
+            break  # few passing cases are told from failing ones by almost any two conditions together
         best = _separating(covering, size)
         if best is not None:
             return _shared(best, len(failing), len(passing))
@@ -79,6 +81,8 @@ def _separating(covering: list[_Predicate], size: int) -> tuple[_Predicate, ...]
     return best
 
 
+_EVIDENCE = 4
+"""Passing cases that each condition beyond the first needs to stand for something."""
 _ENOUGH_PASSING = 4
 """With fewer passing cases than this, almost any condition tells them from most of the failing ones."""
 
@@ -97,8 +101,8 @@ def _partial(predicates: list[_Predicate], failing: int, passing: int) -> Shared
             for predicate in group[1:]:
                 hits, misses = hits & predicate.failing, misses & predicate.passing
             true = hits.bit_count()
-            if misses.bit_count() * failing > 0.5 * true * passing or 3 * true < 2 * failing:
-                continue  # it holds for passing cases nearly as often, or for too few failing ones: it explains nothing
+            if misses.bit_count() > 0.15 * passing or 3 * true < 2 * failing:
+                continue  # it holds for passing cases too, or for too few failing ones: it explains nothing
             score = 2 * true / (true + misses.bit_count() + failing) - 0.02 * sum(p.cost for p in group)
             if score > best_score:
                 best, best_score = group, score
@@ -163,9 +167,9 @@ def _named(table: _Table) -> Iterable[_Predicate]:
         columns[name] = [case.layouts.get(name, "contiguous") for case in table.cases]
     for name in sorted({n for case in table.cases for n in case.choices}):
         columns[name] = [str(case.choices.get(name, "")) for case in table.cases]
-    columns["values"] = [case.values for case in table.cases]
+    columns["values"] = ["" if case.values == "normal" else case.values for case in table.cases]
     for name, column in columns.items():
-        values = sorted({value for value in column[: len(table.failing)] if value})
+        values = sorted({value for value in column[: len(table.failing)] if value not in ("", "contiguous")})
         for value in values:
             yield table.predicate(f"{name} = {value}", 1.0, name, [found == value for found in column])
         if 1 < len(values) < 4:

@@ -62,7 +62,11 @@ def judge_cases(
     if verdicts or not measured:
         return verdicts
     target = measured[0][1].target if probe == "codegen" else ""
-    return [_verdict(declaration, probe, target, records.PASS, f"{len(measured)} cases pass", cases=len(measured))]
+    return [_verdict(declaration, probe, target, records.PASS, _passed(len(measured)), cases=len(measured))]
+
+
+def _passed(count: int) -> str:
+    return "1 case passes" if count == 1 else f"{count} cases pass"
 
 
 def _failing_of(

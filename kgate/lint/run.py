@@ -58,12 +58,16 @@ def findings_of(index: Index, config: Config, *, changed: bool = True) -> tuple[
     found_devices = index.undeclared if changed else ()
     bare = [item for item in found_devices if not config.excludes(item.path)]
     notes = []
+    if config.configured and index.paths and not any(config.requires(path) for path in index.paths):
+        patterns = ", ".join(config.require)
+        notes.append(f"require ({patterns}) matches none of the {len(index.paths)} files that mention kernels")
     if config.configured:
         found += [_undeclared(item) for item in bare if config.requires(item.path)]
     elif bare:
         one = f"{bare[0].path}:{bare[0].line}"
+        are = "kernel is" if len(bare) == 1 else "kernels are"
         notes.append(
-            f"{len(bare)} kernels are launched and not declared (first: {one}); "
+            f"{len(bare)} {are} launched and not declared (first: {one}); "
             "add a [tool.kgate] table to pyproject.toml to have each of them reported"
         )
     found += [_outside(item) for item in index.declarations if not any(root.owns(item.path) for root in config.roots)]

@@ -195,7 +195,7 @@ class _Worker:
             missing = hello[0]["missing"] or "torch and triton"
             raise WorkerError(
                 f"{python} cannot import what the probes need: {hello[0]['unavailable']}",
-                f"install {missing} in that environment (pip install 'kernel-gate[run]'), or name the project's "
+                f"install {missing} in that environment, or name the project's "
                 "interpreter: `python` in [tool.kgate], or KGATE_PYTHON",
             )
         last = self.tail().strip().splitlines()

@@ -28,7 +28,7 @@ def render_text(selection: Selection, *, paths: bool) -> str:
     lines.extend(f"{new}  was {old}" for new, old in sorted(selection.renamed.items()) if new not in known)
     lines.extend(f"{item.path}:{item.line}  cannot be read: {item.message}" for item in selection.unreadable)
     if not lines:
-        lines.append("no kernel affected")
+        lines.append("not affected" if paths else "no kernel affected")
     total = len(selection.head.declarations)
     lines.append(f"{len(selection.affected)} of {plural(total, 'kernel')}: {selection.comparison.explanation}")
     return "\n".join(lines) + "\n"

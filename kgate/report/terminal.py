@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
 from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import IO
 
 from kgate.gate.records import BASELINE, ERROR, FAIL, INCONCLUSIVE, NEW, PASS, SKIPPED, WARN, Report, Verdict
@@ -36,10 +39,11 @@ def render(report: Report, stream: IO[str], *, verbose: bool = False) -> None:
             console.print(Text(line))
     affected = text.by_kernel(report.affected)
     shown: Counter[tuple[str, str, str]] = Counter()
-    for verdict in _grouped_new(report.verdicts):
+    broken = {verdict.kernel for verdict in report.verdicts if verdict.verdict == FAIL and verdict.failing}
+    for verdict in _ordered(report.verdicts, broken):
         moved = [change for change in verdict.changes if change.severity == "improvement"]
-        if verdict.verdict == PASS and not verbose and not moved:
-            continue
+        if verdict.verdict == PASS and not verbose and (not moved or verdict.kernel in broken):
+            continue  # that a broken kernel compiles to less says nothing
         mark = MARKS.get(verdict.verdict, "improved" if moved else "pass")
         style = STYLES.get(verdict.verdict, "")
         shown[(verdict.kernel, verdict.probe, mark)] += 1
@@ -62,21 +66,34 @@ def _short(verdict: Verdict) -> str:
     return f"{verdict.name}  {verdict.target or verdict.probe}  {verdict.case}  {verdict.headline}"
 
 
-def _grouped_new(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
-    """Missing baselines of one kernel as one line: forty new lines say no more than one."""
-    import dataclasses
+ORDER = (PASS, WARN, SKIPPED, NEW, BASELINE, INCONCLUSIVE, ERROR, FAIL)
+"""What matters most comes last, just above the closing line."""
 
-    grouped: list[Verdict] = []
-    missing: dict[str, list[Verdict]] = {}
+
+def _ordered(verdicts: Sequence[Verdict], broken: Collection[str]) -> list[Verdict]:
+    """Verdicts with what many of them say alike said once, the gravest last."""
+    grouped = [verdict for verdict in verdicts if verdict.verdict not in (NEW, BASELINE)]
+    alike: dict[tuple[str, ...], list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.verdict == NEW:
-            missing.setdefault(verdict.kernel, []).append(verdict)
-        else:
-            grouped.append(verdict)
-    for group in missing.values():
-        targets = sorted({verdict.target or verdict.probe for verdict in group})
-        cases = len({verdict.case for verdict in group})
-        headline = f"no baseline line yet for {text.plural(cases, 'workload')} on {', '.join(targets)}"
-        accept = f"kgate bless {group[0].name}"
-        grouped.append(dataclasses.replace(group[0], headline=headline, case="", target="", probe="", accept=accept))
-    return grouped
+            alike.setdefault((NEW, verdict.kernel), []).append(verdict)
+        elif verdict.verdict == BASELINE:
+            alike.setdefault((BASELINE, verdict.kernel, verdict.headline, *verdict.notes), []).append(verdict)
+    for key, group in alike.items():
+        grouped.append(_missing(group, broken) if key[0] == NEW else _several_files(group))
+    return sorted(grouped, key=lambda verdict: ORDER.index(verdict.verdict))
+
+
+def _missing(group: Sequence[Verdict], broken: Collection[str]) -> Verdict:
+    """Missing baselines of one kernel as one verdict: forty new lines say no more than one."""
+    targets = sorted({verdict.target or verdict.probe for verdict in group})
+    headline = f"no baseline line yet for {text.plural(len(group), 'case')} on {', '.join(targets)}"
+    accept = "" if group[0].kernel in broken else f"kgate bless {shlex.quote(group[0].name)}"
+    return dataclasses.replace(group[0], headline=headline, case="", target="", probe="", accept=accept)
+
+
+def _several_files(group: Sequence[Verdict]) -> Verdict:
+    """The same problem in several files of a kernel, as one verdict."""
+    if len(group) == 1:
+        return group[0]
+    return dataclasses.replace(group[0], headline=f"{group[0].headline} ({len(group)} files)", target="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,15 @@ from kgate.gate.records import BASELINE, ERROR, FAIL, NEW, WARN, Failing, Report
 from kgate.source.records import Affected, Finding
 
 SHOWN_CHANGES = 12
+OUTCOMES = {
+    0: "pass",
+    1: "FAIL",
+    2: "baselines or configuration",
+    3: "undecided",
+    4: "proved nothing",
+    130: "interrupted",
+}
+"""What an exit code means, in a word."""
 
 
 def headline(verdict: Verdict) -> str:
@@ -51,10 +61,20 @@ def worst(details: dict[str, Any]) -> str:
     if not isinstance(found, dict):
         return ""
     index = ", ".join(str(i) for i in found.get("index", ()))
-    numbers = ", ".join(
-        f"{name} {_number(found[name])}" for name in ("got", "want", "allowed") if found.get(name) is not None
-    )
-    return f"worst at {found.get('output', 'output')}[{index}]: {numbers}"
+    digits = _digits(found.get("got"), found.get("want"))
+    numbers = [
+        f"{name} {_number(found[name], digits if name != 'allowed' else 4)}"
+        for name in ("got", "want", "allowed")
+        if found.get(name) is not None
+    ]
+    return f"worst at {found.get('output', 'output')}[{index}]: {', '.join(numbers)}"
+
+
+def _digits(got: Any, want: Any) -> int:
+    """As many digits as it takes to see that two numbers differ."""
+    if isinstance(got, float) and isinstance(want, float):
+        return next((digits for digits in (4, 6, 9) if f"{got:.{digits}g}" != f"{want:.{digits}g}"), 17)
+    return 4
 
 
 def device_place(details: dict[str, Any]) -> str:
@@ -63,8 +83,8 @@ def device_place(details: dict[str, Any]) -> str:
     return place if isinstance(place, str) else ""
 
 
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _number(value: Any, digits: int = 4) -> str:
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def _changes(verdict: Verdict) -> list[str]:
@@ -102,12 +122,20 @@ def closing(report: Report) -> str:
     if not report.affected and not report.findings and not report.verdicts:
         return f"no kernel affected ({report.kernels} declared, {report.explanation})"
     parts = [f"{report.passed} passed", f"{report.failed} failed"]
+    kinds = Counter(verdict.verdict for verdict in report.verdicts)
+    for kind, words in ((WARN, "warning"), (NEW, "missing baseline line"), (BASELINE, "baseline problem")):
+        if kinds[kind]:
+            parts.append(plural(kinds[kind], words))
+    errors = sum(1 for item in report.findings if item.severity == "error")
+    if errors:
+        parts.append(plural(errors, "error") + " in declarations")
     if report.remembered:
         parts.append(f"{report.remembered} of them remembered")
     if report.not_run:
         parts.append(f"{report.not_run} not run ({report.not_run_why})")
     parts.extend(f"{count} skipped ({why})" for why, count in sorted(report.skipped.items()))
-    return f"{', '.join(parts)}: {plural(len(report.affected), 'kernel')}, {report.seconds:.1f} s"
+    word = OUTCOMES.get(report.exit_code, "failed")
+    return f"{word}: {', '.join(parts)}; {plural(len(report.affected), 'kernel')}, {report.seconds:.1f} s"
 
 
 def plural(count: int, noun: str) -> str:

@@ -406,7 +406,7 @@ class Declarations:
             "unknown-module",
             place,
             f"{what}={text!r}: there is no module {top} in the repository, nothing imports one, and none is installed",
-            f"{hint} (no mistake where it is installed with the kernels only)",
+            f"{hint} (or leave it, where only the environment of the kernels has that module)",
             evaluator.symbol,
             severity="warning",
         )

@@ -279,6 +279,46 @@ def test_far_rows_start_beyond_int32():
     assert 2 * place.strides[0] >= 2**31
 
 
+def test_every_scalar_is_given_a_value_of_its_own_so_that_ignoring_it_shows():
+    scalars = {
+        "eps": Scalar("float", 0, 1),
+        "scale": Scalar("float"),
+        "seed": Scalar("int", 0, 2**31 - 1),
+        "last": Scalar("int", None, 5),
+        "round": Scalar("bool"),
+    }
+    envelope = Envelope(
+        inputs={"x": Tensor("N", "T"), **scalars},
+        outputs={"y": Tensor("N", "T")},
+        dtypes={"T": FLOATS},
+        dims={"N": Dim(1, 64)},
+    )
+    cases = derive(declared(envelope))
+    given = {name: {case.choices[name] for case in cases if name in case.choices} for name in scalars}
+    assert given == {"eps": {0.375}, "scale": {0.375}, "seed": {3}, "last": {2}, "round": {False, True}}
+    assert all(parse_case(declared(envelope), case.id).choices == case.choices for case in cases)
+
+
+def test_rows_apart_are_tried_in_a_long_reduction_too():
+    # the code for long rows may be another kernel, which forgets the stride or computes it in 32 bits
+    cases = derive(rms(), block_sizes=(512,))
+    assert {case.layouts.get("x") for case in cases if case.dims["N"] > 1024} >= {"sliced", FAR}
+
+
+def test_rows_that_may_have_a_program_each_stay_few_enough_for_a_cpu_where_a_vector_has_one_number_per_row():
+    envelope = Envelope(
+        inputs={"x": Tensor("M N", "T")},
+        outputs={"y": Tensor("M", "T", numerics=Numerics(reduce="N"))},
+        dtypes={"T": FLOATS},
+        dims={"M": Dim(0, 65536), "N": Dim(1, 65536)},
+    )
+    served = [case for case in derive(declared(envelope), block_sizes=(64,)) if case.expect == "kernel"]
+    sizes = {name: {case.dims[name] for case in served} for name in "MN"}
+    assert max(sizes["M"]) <= 8192
+    assert {63, 64, 65} <= sizes["M"]
+    assert 65536 in sizes["N"]
+
+
 def test_a_long_reduction_is_found_where_every_other_size_has_to_shrink_for_it():
     # attention: T alone nearly uses up what the interpreter can afford, six other dims then take their least
     head = {"q": Tensor("B T HQ K", "F"), "k": Tensor("B T H K", "F"), "v": Tensor("B T H V", "F")}

@@ -62,6 +62,18 @@ def test_a_segfault_names_its_signal(nursery):
     assert "SIGSEGV" in answer["message"]
 
 
+def test_a_crash_of_the_stack_dump_of_a_case_that_is_late_is_a_hang(nursery):
+    # faulthandler reads the stack of a thread that goes on running
+    def body(channel: int) -> None:
+        os.write(2, b"Timeout (0:00:02)!\nThread 0x00007f0000000000 (most recent call first):\n")
+        ctypes.string_at(0)
+
+    _, ended = outcome(nursery, body)
+    answer = endings.answer_for(ended, "the case", "/nowhere")
+    assert answer["status"] == "hang"
+    assert "did not finish" in answer["message"]
+
+
 def test_a_hang_is_killed_with_what_it_started(nursery):
     def body(channel: int) -> None:
         started = subprocess.Popen(["sleep", "600"])

@@ -97,12 +97,12 @@ def test_errors_come_before_warnings() -> None:
 def test_forty_missing_lines_of_one_kernel_are_one_line() -> None:
     new = [replace(CODEGEN, verdict="new", case=f"M={n}", changes=(), headline="no line") for n in range(40)]
     text = rendered(terminal, report(*new, exit_code=2))
-    assert text.count("no baseline line yet for 40 workloads on cuda:sm_90") == 1
+    assert text.count("no baseline line yet for 40 cases on cuda:sm_90") == 1
 
 
 def test_the_closing_line_says_what_was_not_run() -> None:
     assert closing(report(not_run=6, not_run_why="budget", failed=0)) == (
-        "42 passed, 0 failed, 6 not run (budget): 1 kernel, 1.5 s"
+        "FAIL: 42 passed, 0 failed, 6 not run (budget); 1 kernel, 1.5 s"
     )
 
 
@@ -112,3 +112,27 @@ def test_the_report_is_json_with_its_schema() -> None:
     assert document["verdicts"][1]["changes"][0] == {
         "label": "_norm", "figure": "spill_bytes", "old": 0, "new": 48, "severity": "regression", "note": "",
     }  # fmt: skip
+
+
+def test_the_closing_line_says_what_an_exit_code_of_2_is_about() -> None:
+    problem = replace(CODEGEN, verdict="baseline", changes=(), headline="was changed by hand")
+    assert closing(report(problem, failed=0, exit_code=2)) == (
+        "baselines or configuration: 42 passed, 0 failed, 1 baseline problem; 1 kernel, 1.5 s"
+    )
+
+
+def test_failures_come_last_and_improvements_of_a_broken_kernel_are_not_told() -> None:
+    better = replace(
+        CODEGEN, verdict="pass", changes=(Change("_norm", "registers", 64, 32, "improvement"),), headline="registers"
+    )
+    warning = replace(CODEGEN, verdict="warn")
+    text = rendered(terminal, report(ACCURACY, warning, better))
+    assert text.index("warn  ") < text.index("FAIL  ")
+    assert "improved" not in text
+    assert "improved" in rendered(terminal, report(better, exit_code=0))
+
+
+def test_numbers_are_printed_with_as_many_digits_as_it_takes_to_tell_them_apart() -> None:
+    close = {"worst": {"output": "y", "index": [1], "got": -0.04470312, "want": -0.04470318, "allowed": 1.6e-8}}
+    text = rendered(terminal, report(replace(ACCURACY, failing=(Failing("N=1", "wrong", "", close),))))
+    assert "got -0.0447031, want -0.0447032" in text

@@ -17,6 +17,7 @@ _WORDS = 3
 VALUES: dict[str, str] = {
     "normal": "about N(0, 1)",
     "mean300": "about N(300, 1)",
+    "low": "about N(-300, 1)",
     "equal": "all elements of a row equal",
     "outlier": "about N(0, 1), and one element of each row is 10,000",
     "zeros": "exact zeros",
@@ -61,6 +62,8 @@ def floats(shape: Sequence[int], values: str, seed: int, name: str) -> Any:
     drawn = normal(count, seed, name).reshape(shape)
     if values == "mean300":
         return drawn + 300.0
+    if values == "low":
+        return drawn - 300.0
     if values == "equal" and drawn.ndim:
         return np.broadcast_to(drawn[..., :1], drawn.shape).copy()
     if values == "outlier" and drawn.ndim and drawn.shape[-1]:
