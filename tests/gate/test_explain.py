@@ -86,3 +86,9 @@ def test_a_condition_that_does_not_separate_carries_its_counts() -> None:
 @pytest.mark.parametrize(("failing", "passing"), [([], GRID), (GRID, []), ([], [])])
 def test_nothing_is_said_where_there_is_nothing_to_compare(failing: list[Case], passing: list[Case]) -> None:
     assert shared_by(failing, passing) is None
+
+
+def test_one_passing_case_is_no_evidence_about_sizes() -> None:
+    failing = [case(n, m=m) for n, m in product((67, 129, 1000), (3, 9))]
+    assert shared_by(failing, [case(64, m=128)], (128,)) is None
+    assert shared_by(failing, [case(64, m=128), case(128, m=3)], (128,)) is not None

@@ -68,10 +68,10 @@ class Child:
     """Whether its end of the channel is closed."""
     meta: dict[str, Any] = field(default_factory=dict)
 
-    def tail(self) -> str:
-        """The end of what it printed."""
+    def tail(self, size: int = _TAIL) -> str:
+        """The end of what it printed, so many bytes."""
         self.log.seek(0, os.SEEK_END)
-        self.log.seek(max(self.log.tell() - _TAIL, 0))
+        self.log.seek(max(self.log.tell() - size, 0))
         return self.log.read().decode("utf-8", "replace")
 
     def kill(self) -> None:

@@ -13,6 +13,8 @@ from kgate.probes.worker.children import Ended
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _WATCHDOG = re.compile(r"^Timeout \(\d+:\d\d:\d\d(\.\d+)?\)!$", re.MULTILINE)
 """What faulthandler prints first when a case's time is up; reading the stack of a running thread may then crash it."""
+_DUMP = 1 << 16
+"""How far back (bytes) its first line may lie: a crash prints the stack once more, and all extension modules."""
 _MEMORY = ("can't allocate memory", "cannot allocate memory", "out of memory", "unable to allocate")
 
 
@@ -24,7 +26,8 @@ def answer_for(ended: Ended, what: str, tree: str) -> dict[str, Any]:
     line = _last_line_inside(tail, tree)
     details: dict[str, Any] = {"log": tail, **({"line": line} if line else {})}
     at = f", at {line}" if line else ""
-    if child.late or (ended.signal == signal.SIGSEGV and child.limit is not None and _WATCHDOG.search(tail)):
+    dumping = ended.signal == signal.SIGSEGV and child.limit is not None and _WATCHDOG.search(child.tail(_DUMP))
+    if child.late or dumping:
         limit = int(child.limit or 0)
         return {"status": "hang", "message": f"{what} did not finish within {limit} s{at}", "details": details}
     if ended.signal:
