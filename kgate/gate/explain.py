@@ -84,7 +84,7 @@ def _separating(covering: list[_Predicate], size: int) -> tuple[_Predicate, ...]
 _EVIDENCE = 4
 """Passing cases that each condition beyond the first needs to stand for something."""
 _SIZES_PASSING = 2
-"""Passing cases below which nothing is said of sizes."""
+"""Passing cases below which nothing is said of sizes, where several dims vary."""
 _ENOUGH_PASSING = 4
 """With fewer passing cases than this, almost any condition tells them from most of the failing ones."""
 
@@ -147,9 +147,10 @@ def _predicates(failing: Sequence[Case], passing: Sequence[Case], block_sizes: t
     table = _Table(failing, passing)
     yield from _named(table)
     yield from _optional(table)
-    if len(passing) < _SIZES_PASSING:
-        return  # one passing case has a size like no other: any condition on sizes would tell it apart
     dims = sorted({name for case in table.cases for name in case.dims})
+    vary = [name for name in dims if len({_dim(case, name) for case in table.cases}) > 1]
+    if len(passing) < _SIZES_PASSING and len(vary) > 1:
+        return  # one passing case differs from the others in every size: nothing says which of them matters
     for dim in dims:
         yield from _dimension(table, dim, block_sizes)
     for one, other in combinations(dims, 2):
