@@ -11,19 +11,18 @@ from kgate.baselines import bless as store
 from kgate.baselines import journal
 from kgate.baselines.bless import BlessChange, BlessPlan, BlessRefused
 from kgate.baselines.measurements import read_pending
-from kgate.baselines.memory import Memory
 from kgate.baselines.records import OK, SKIPPED, Change, Line, Measurement
 from kgate.baselines.store import Baselines, Key, Problem, load
 from kgate.cases.ids import parse_case
 from kgate.gate import records
 from kgate.gate.errors import UsageError
 from kgate.gate.judge import compare
-from kgate.gate.measure import Bench, measure
+from kgate.gate.measure import bench_for, measure
 from kgate.gate.plan import ACCURACY, Due, due_for
 from kgate.gate.progress import Progress
 from kgate.gate.select import Selection, baseline_layout, declarations_of, find, select
 from kgate.source.config import Root
-from kgate.source.git import Repository, commit_snapshot, export, in_ci
+from kgate.source.git import Repository, commit_snapshot, in_ci
 
 
 @dataclass(frozen=True)
@@ -159,10 +158,7 @@ def _measured(selection: Selection, options: BlessOptions, due: Sequence[Due], p
         return _Found(found, [str(problem) for problem in problems])
     if not due:
         return _Found([], [])
-    carry = [root.join(path) for root in selection.config.roots for path in root.carry]
-    tree = export(selection.comparison.head, selection.state / "trees", carry)
-    memory = Memory(selection.repository.toplevel)
-    bench = Bench(selection.repository, selection.config, tree, selection.state, memory)
+    bench = bench_for(selection, selection.comparison.head)
     outcome = measure([*due, *_proof(selection, due)], bench, progress, phase="measuring workloads")
     refusals = [outcome.infrastructure] if outcome.infrastructure else []
     if outcome.interrupted:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgate.baselines.measurements import write_pending
-from kgate.baselines.memory import Memory
 from kgate.baselines.records import OK, SKIPPED, Measurement
 from kgate.baselines.store import Problem
 from kgate.cases.deriving import unreached
@@ -19,13 +18,13 @@ from kgate.gate.errors import UsageError
 from kgate.gate.figures import Figures
 from kgate.gate.judge import exit_code, judge_cases
 from kgate.gate.lines import Lines
-from kgate.gate.measure import Bench, Measured, measure
+from kgate.gate.measure import Bench, Measured, bench_for, measure
 from kgate.gate.plan import ACCURACY, Due, cases_of, compile_targets, due_for, plan
 from kgate.gate.progress import Progress
 from kgate.gate.records import Report, Verdict
 from kgate.gate.select import Selection, declarations_of, find, select
 from kgate.lint.run import findings_of
-from kgate.source.git import Snapshot, export
+from kgate.source.git import Snapshot
 from kgate.source.records import Finding
 
 SCHEMA = "kgate.report/1"
@@ -178,11 +177,7 @@ class _Run:
     # Measuring --------------------------------------------------------------------------------------------
 
     def _bench(self, snapshot: Snapshot) -> Bench:
-        selection = self.selection
-        carry = [root.join(path) for root in selection.config.roots for path in root.carry]
-        tree = export(snapshot, selection.state / "trees", carry)
-        memory = None if self.options.no_memory else Memory(selection.state.parent)
-        return Bench(selection.repository, selection.config, tree, selection.state, memory)
+        return bench_for(self.selection, snapshot, remember=not self.options.no_memory)
 
     def _measure(self, due: Sequence[Due]) -> Measured:
         if not due:

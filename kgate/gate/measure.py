@@ -16,9 +16,10 @@ from kgate.baselines.memory import Memory, PassKey, triton_settings
 from kgate.baselines.records import OK, SKIPPED, Measurement
 from kgate.gate.plan import ACCURACY, CODEGEN, COMPILER, INTERPRETER, Due
 from kgate.gate.progress import Progress
+from kgate.gate.select import Selection
 from kgate.probes.workers import NOT_RUN, Job, WorkerError, run_jobs
 from kgate.source.config import Config, Root
-from kgate.source.git import Repository
+from kgate.source.git import Repository, Snapshot, export
 from kgate.source.interpreter_path import find_python
 
 POLICY = "1"
@@ -78,6 +79,14 @@ class Bench:
         """The interpreter of a root's project."""
         top = self.repository.git_dir if self.repository.bare else self.repository.toplevel
         return str(find_python(top / root.path, os.environ, root.python).path)
+
+
+def bench_for(selection: Selection, snapshot: Snapshot, *, remember: bool = True) -> Bench:
+    """A bench on one of a selection's trees, written out with what the configuration says to carry along."""
+    carry = [root.join(path) for root in selection.config.roots for path in root.carry]
+    tree = export(snapshot, selection.state / "trees", carry)
+    memory = Memory(selection.state.parent) if remember else None
+    return Bench(selection.repository, selection.config, tree, selection.state, memory)
 
 
 def measure(
