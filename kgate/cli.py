@@ -293,20 +293,203 @@ def bless(kernels: tuple[str, ...], style: str, **options: Any) -> None:
     sys.exit(outcome.exit_code)
 
 
+def _rules_option(name: str, help_text: str) -> Callable[[Command], Command]:
+    return click.option(name, multiple=True, metavar="RULES", help=help_text)
+
+
+LINT_FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit")
+
+
 @main.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True))
-@_format("terminal", "json", "github")
-def lint(paths: tuple[str, ...], style: str) -> None:
-    """Check that every kernel is declared, and every declaration holds; executes nothing.
+@_rules_option("--select", "Rules that are on: codes, prefixes (KG2), names or ALL, with commas between them.")
+@_rules_option("--extend-select", "Rules that are on besides.")
+@_rules_option("--ignore", "Rules that are off.")
+@click.option("--fix", is_flag=True, help="Make the fixes that are safe.")
+@click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: those too that may change what is computed.")
+@click.option("--diff", is_flag=True, help="Show the fixes as a diff and make none; exit with 1 where there are any.")
+@click.option("--add-ignore", metavar="REASON", help="Write `# kgate: ignore[...] REASON` for every finding.")
+@click.option("--changed", is_flag=True, help="Only findings on lines that the diff touched.")
+@click.option("--base", metavar="REV", help="With --changed: compare with this commit (default: as `kgate check`).")
+@click.option("--statistics", is_flag=True, help="How often each rule was broken, instead of the findings.")
+@click.option("--watch", is_flag=True, help="Run again whenever a file changes; Ctrl-C ends it.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
+@_format(*LINT_FORMATS)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the report to this file.")
+@click.option("-q", "--quiet", is_flag=True, help="Findings alone: no notes, no summary.")
+def lint(paths: tuple[str, ...], watch: bool, output: Path | None, **options: Any) -> None:
+    """Find known mistakes in kernels, and check that every kernel is declared; executes nothing.
 
-    PATHS narrows the findings to files or folders.
+    PATHS narrows the findings to files or folders. `kgate rule CODE` explains a rule, `# kgate: ignore[CODE] reason`
+    hides a finding.
     """
-    from kgate.lint.run import lint as run_lint
-    from kgate.report.findings import render_findings
+    _check_lint(options)
+    _writable(output, None)
+    if not watch:
+        sys.exit(_lint(paths, output, **options))
+    from time import sleep
 
-    result = run_lint(Path.cwd(), paths)
-    render_findings(result, sys.stdout, style)
-    sys.exit(1 if any(item.severity == "error" for item in result.findings) else 0)
+    from kgate.lint.project import watch as keep_watch
+
+    try:
+        keep_watch(
+            Path.cwd(), lambda: _lint_again(paths, output, options), lambda: sleep(0.4), settle=lambda: sleep(0.1)
+        )
+    except KeyboardInterrupt:
+        click.echo("")
+        sys.exit(0)
+
+
+def _check_lint(options: dict[str, Any]) -> None:
+    reason = options["add_ignore"]
+    if reason is not None and not reason.strip():
+        raise click.UsageError("--add-ignore takes the reason why the findings may stay, and it is empty")
+    doing = [name for name in ("fix", "diff", "add_ignore") if options[name] not in (False, None)]
+    if len(doing) > 1:
+        first, second = (f"--{name.replace('_', '-')}" for name in doing[:2])
+        raise click.UsageError(f"{first} and {second} say different things to do; give one of them")
+    if options["unsafe_fixes"] and not (options["fix"] or options["diff"]):
+        raise click.UsageError("--unsafe-fixes goes with --fix or --diff")
+    if options["base"] is not None and not options["changed"]:
+        raise click.UsageError("--base says what --changed compares with; give --changed too")
+    _check_revisions({"base": options["base"], "staged": False, "head": None})
+    if options["statistics"] and options["style"] not in ("full", "concise", "json"):
+        raise click.UsageError(f"--statistics has no format {options['style']}; use full or json")
+    if options["diff"] and options["style"] not in ("full", "concise"):
+        raise click.UsageError(f"--diff is a diff, not {options['style']}; leave --format out")
+
+
+def _lint_again(paths: tuple[str, ...], output: Path | None, options: dict[str, Any]) -> None:
+    """One run of a watch: what goes wrong is said, and waits for the next change."""
+    from kgate.gate.errors import as_user_error
+
+    click.clear()
+    try:
+        _lint(paths, output, **options)
+    except Exception as error:
+        told = as_user_error(error)
+        if told is None:
+            raise
+        click.echo("\n    ".join(part for part in (f"kgate: {told[1]}", told[2]) if part), err=True)
+    click.echo("watching for changes; Ctrl-C ends", err=True)
+
+
+def _lint(
+    paths: tuple[str, ...],
+    output: Path | None,
+    *,
+    style: str,
+    quiet: bool,
+    strict: bool,
+    exit_zero: bool,
+    statistics: bool,
+    **options: Any,
+) -> int:
+    """Lint once and write the report; the exit code."""
+    from kgate.lint.project import reader
+    from kgate.lint.registry import by_code
+    from kgate.lint.run import LintOptions
+    from kgate.lint.run import lint as run_lint
+    from kgate.report.findings import render_findings, render_statistics
+    from kgate.report.formats.common import LintReport, summary
+
+    for name in ("select", "extend_select", "ignore"):
+        options[name] = _listed(options[name])
+    result = run_lint(Path.cwd(), LintOptions(paths=paths, **options))
+    report = LintReport(result, reader(Path.cwd()), by_code(), quiet, output is None and _in_colour())
+    stream: Any = io.StringIO() if output else sys.stdout
+    if options["diff"]:
+        stream.write(result.diff)
+        if not quiet:
+            click.echo("\n".join(summary(result)), err=True)
+    elif statistics:
+        render_statistics(report, stream, style)
+    else:
+        render_findings(report, stream, style)
+    _save(output, stream)
+    if exit_zero:
+        return 0
+    if options["diff"]:
+        return 1 if result.diff else 0
+    failing = ("error", "warning") if strict else ("error",)
+    return 1 if any(item.severity in failing for item in result.findings) else 0
+
+
+def _listed(given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(item.strip() for text in given for item in text.split(",") if item.strip())
+
+
+def _in_colour() -> bool:
+    import os
+
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
+
+
+def _save(output: Path | None, stream: Any) -> None:
+    if output is None:
+        return
+    try:
+        output.write_text(stream.getvalue(), encoding="utf-8", errors="backslashreplace")
+    except OSError as error:  # what was found must not be lost with the file
+        click.echo(f"kgate: {output}: {error.strerror or error}; the report follows", err=True)
+        click.echo(stream.getvalue())
+
+
+@main.command()
+@click.argument("code", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every rule.")
+@_format("text", "json", "markdown")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write it here: for --all in Markdown, a folder.")
+def rule(code: str | None, everything: bool, style: str, output: Path | None) -> None:
+    """Explain the rule CODE (or its name): what it reports, why, what to do, examples, sources."""
+    if everything == (code is not None):
+        raise click.UsageError("give the code or the name of a rule, or --all")
+    from kgate.gate.errors import UsageError
+    from kgate.lint.documentation import UnknownRule, explained, explained_all, write_pages
+
+    if everything and style == "markdown" and output is not None:
+        for name in write_pages(output):
+            click.echo(f"wrote {output / name}", err=True)
+        return
+    try:
+        text = explained_all(style) if code is None else explained(code, style)
+    except UnknownRule as error:
+        raise UsageError(error.message, error.remedy) from None
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        _writable(output, None)
+        output.write_text(text, encoding="utf-8")
+
+
+@main.command()
+@click.argument("paths", nargs=-1, type=click.Path(exists=True))
+@click.option("-o", "--output", metavar="PATH", help="Write here: a .py file, or a folder for a file per module.")
+@click.option("--append", is_flag=True, help="Add to a file that exists; what it holds stays as it is.")
+@click.option("--configure", is_flag=True, help="Add a [tool.kgate] table to pyproject.toml where there is none.")
+@click.option("--dry-run", is_flag=True, help="Print what would be written, write nothing.")
+@_format("text", "json")
+def init(paths: tuple[str, ...], output: str | None, style: str, **options: Any) -> None:
+    """Draft a declaration for every kernel that has none, from what its code says; executes nothing of it.
+
+    The drafts go to a new file (kgate_kernels.py), and name the line that each part comes from. What the code does
+    not tell is marked TODO, which `kgate lint` reports until it is completed. PATHS narrows it to files or folders.
+    """
+    from kgate.gate.errors import UsageError
+    from kgate.lint.init import InitError, Options
+    from kgate.lint.init import init as run_init
+    from kgate.lint.init.summary import render_init
+    from kgate.report.progress import progress
+
+    try:
+        with progress(sys.stderr) as shown:
+            result = run_init(Path.cwd(), Options(paths=paths, output=output or "", **options), shown)
+    except InitError as error:
+        raise UsageError(error.message, error.remedy) from None
+    render_init(result, sys.stdout, style, dry_run=options["dry_run"])
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from kgate.gate.plan import ACCURACY, Due, cases_of, compile_targets, due_for, p
 from kgate.gate.progress import Progress
 from kgate.gate.records import Report, Verdict
 from kgate.gate.select import Selection, declarations_of, find, select
-from kgate.lint.run import findings_of
+from kgate.lint.run import contract_findings
 from kgate.source.git import Snapshot
 from kgate.source.records import Finding
 
@@ -83,7 +83,7 @@ class _Run:
 
     def report(self, began: float) -> Report:
         selection = self.selection
-        findings, notes = findings_of(selection.head, selection.config, changed=selection.changed)
+        findings, notes = contract_findings(selection.head, selection.config, changed=selection.changed)
         self.notes += notes
         due = plan(
             selection.affected, selection.head, selection.base, selection.config,

@@ -2,17 +2,60 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from kgate.lint.analysis import CUDA_SUFFIXES, Settings
+from kgate.lint.judging import coded
+from kgate.lint.judging import findings_of as judge
+from kgate.lint.records import LintFacts
+from kgate.lint.registry import rules
+from kgate.lint.selection import Selection
+from kgate.lint.store import LintStore
+from kgate.lint.suppress import ABOUT_COMMENTS, add_ignores_to
+from kgate.lint.suppress import apply as apply_suppressions
+from kgate.lint.suppress import check as check_suppressions
 from kgate.source.cache import Tree
 from kgate.source.config import Config, ConfigError, load_config_from
 from kgate.source.index import Index, build_index
-from kgate.source.records import Declaration, DeviceFunction, Finding
+from kgate.source.records import Finding
 
-UNDECLARED = "undeclared-kernel"
+if TYPE_CHECKING:
+    from kgate.lint.changed import ChangedLines
+    from kgate.source.git import Repository
+
+CUDA_ALWAYS = (".cu", ".cuh", ".hip")
+"""Suffixes of files that are CUDA C++ whatever is in them."""
+
+
+@dataclass(frozen=True)
+class LintOptions:
+    """What a run of the linter is asked to do."""
+
+    paths: tuple[str, ...] = ()
+    """Files or folders, relative to the folder it runs in; everything where empty."""
+    select: tuple[str, ...] = ()
+    """Rules that are on, instead of what the configuration selects."""
+    extend_select: tuple[str, ...] = ()
+    """Rules that are on besides."""
+    ignore: tuple[str, ...] = ()
+    """Rules that are off."""
+    changed: bool = False
+    """Whether only findings on changed lines are shown."""
+    base: str | None = None
+    """What ``changed`` compares with; None finds it as ``kgate check`` does."""
+    fix: bool = False
+    """Whether safe fixes are made."""
+    unsafe_fixes: bool = False
+    """Whether unsafe ones are made too, with ``fix``, or shown, with ``diff``."""
+    diff: bool = False
+    """Whether fixes are shown and not made."""
+    add_ignore: str | None = None
+    """The reason with which every finding gets an ignore; None adds none."""
 
 
 @dataclass(frozen=True)
@@ -27,87 +70,234 @@ class LintResult:
     """Kernels declared."""
     device_functions: int
     """Device functions found."""
-    schema: str = "kgate.lint/1"
+    frameworks: dict[str, int] = field(default_factory=dict)
+    """Device functions by what compiles them."""
+    suppressed: int = 0
+    """Findings that an ignore hides."""
+    fixed: int = 0
+    """Findings that were mended."""
+    ignored: int = 0
+    """Ignores that were added."""
+    diff: str = ""
+    """The changes that fixes would make, where they were asked for."""
+    schema: str = "kgate.lint/2"
     """Name and version of this document."""
 
 
-def lint(folder: Path, paths: Sequence[str] = (), env: Mapping[str, str] | None = None) -> LintResult:
-    """Check the declarations of the project that a folder lies in.
+def lint(folder: Path, options: LintOptions | None = None, env: Mapping[str, str] | None = None) -> LintResult:
+    """Check the kernels and the declarations of the project that a folder lies in; executes nothing of it.
 
     Reads the working folder (in a hook: the staged tree) where it is a git repository, and the files as they lie there
-    otherwise. ``paths`` narrows the findings to files or folders, relative to ``folder``. Raises ConfigError, also
-    for a path outside the project, and GitError.
+    otherwise. Raises ConfigError, also for a path outside the project or a rule that does not exist, and GitError.
     """
-    top, snapshot, config, cache = _tree(folder, os.environ if env is None else env)
-    wanted = [_relative(folder, path, top) for path in paths]
-    index = build_index(snapshot, config.roots, cache_dir=cache, exclude=config.exclude)
-    findings, notes = findings_of(index, config)
-    if wanted:
-        findings = [item for item in findings if any(_inside(item.path, path) for path in wanted)]
-    return LintResult(tuple(findings), tuple(notes), len(index.declarations), len(index.device_functions))
+    return _Run(folder, options or LintOptions(), os.environ if env is None else env).result()
 
 
-def findings_of(index: Index, config: Config, *, changed: bool = True) -> tuple[list[Finding], list[str]]:
-    """The findings of an index under a configuration, and notes.
+class _Run:
+    """One run, which may look at the tree several times while it mends it."""
 
-    A kernel without a declaration is an error inside ``require`` where the project has configured kgate; in a
-    repository that has not, all of them are one note. Where nothing has ``changed``, they are not looked for,
-    which takes most of the time in a large tree.
+    def __init__(self, folder: Path, options: LintOptions, env: Mapping[str, str]) -> None:
+        self.options, self.env = options, env
+        writes = options.fix or options.add_ignore is not None
+        self.project = open_project(folder, env, working=writes)
+        self.wanted = [_relative(folder, path, self.project.top) for path in options.paths]
+        self.changed: ChangedLines | None = None
+        self.index: Index | None = None
+        self.suppressed = 0
+        self.written: dict[str, bytes] = {}
+        """What fixes that are only shown would make of files."""
+
+    def result(self) -> LintResult:
+        options = self.options
+        fixed, ignored, shown, notes = 0, 0, "", list[str]()
+        if options.fix or options.diff:
+            findings, fixed, shown, notes = self._fix()
+        else:
+            findings = self.look()
+        if options.add_ignore is not None:
+            ignored, more = self._add_ignores(findings, options.add_ignore)
+            notes += more
+            findings = self.look()
+        index = self.index
+        assert index is not None
+        frameworks: dict[str, int] = {}
+        for function in index.device_functions:
+            frameworks[function.framework] = frameworks.get(function.framework, 0) + 1
+        if self.changed is not None:
+            notes.append(f"only changed lines: {self.changed.explanation}")
+        return LintResult(
+            findings=tuple(findings),
+            notes=(*notes_of(index, self.project.config), *notes),
+            kernels=len(index.declarations),
+            device_functions=len(index.device_functions),
+            frameworks=frameworks,
+            suppressed=self.suppressed,
+            fixed=fixed,
+            ignored=ignored,
+            diff=shown,
+        )
+
+    def look(self) -> list[Finding]:
+        """The findings of the tree as it is now, in the order of file and place."""
+        project, options = self.project, self.options
+        snapshot: Tree = project.snapshot()
+        if self.written:
+            snapshot = Overlay(snapshot, self.written)
+        config = project.config
+        selection = Selection.of(
+            rules(), config, select=options.select, extend_select=options.extend_select, ignore=options.ignore
+        )
+        index = self.index = build_index(
+            snapshot,
+            config.roots,
+            cache_dir=project.cache,
+            exclude=config.exclude,
+            jit_aliases=config.device_decorators,
+        )
+        files = LintStore(index.store, project.cache, settings_of(config)).read(lint_paths(index, config))
+        kept, self.suppressed = settle(judge(index, config, files), files, selection)
+        if self.wanted:
+            kept = [item for item in kept if any(_inside(item.path, path) for path in self.wanted)]
+        if options.changed:
+            if self.changed is None:
+                self.changed = project.changed_lines(options.base)
+            kept = self.changed.narrow(kept)
+        return kept
+
+    def _fix(self) -> tuple[list[Finding], int, str, list[str]]:
+        from kgate.lint.fixes import Folder, diff, fix_all
+
+        folder = Folder(self.project.top)
+        if self.options.diff:
+            outcome = fix_all(self.look, self._read, self._keep, self.options.unsafe_fixes)
+        else:
+            outcome = fix_all(self.look, folder.read, folder.write, self.options.unsafe_fixes)
+        shown = (
+            "".join(diff(item.path, item.before, item.after) for item in outcome.changes) if self.options.diff else ""
+        )
+        notes = [f"{path} was left alone: {why}" for path, why in outcome.left]
+        notes += [f"{item.path}:{item.line} {item.code} was not fixed: {why}" for item, why in outcome.refused]
+        return list(outcome.remaining), len(outcome.fixed), shown, notes
+
+    def _read(self, path: str) -> bytes:
+        return self.written.get(path) or self.project.snapshot().read(path)
+
+    def _keep(self, path: str, before: bytes, after: bytes) -> None:
+        self.written[path] = after
+
+    def _add_ignores(self, findings: Sequence[Finding], reason: str) -> tuple[int, list[str]]:
+        from kgate.lint.fixes import ChangedSince, Folder
+
+        folder = Folder(self.project.top)
+        added, notes = 0, []
+        by_path: dict[str, list[Finding]] = {}
+        for item in findings:
+            if item.code not in ABOUT_COMMENTS:
+                by_path.setdefault(item.path, []).append(item)
+        for path, items in by_path.items():
+            before = folder.read(path)
+            after = add_ignores_to(before, items, reason)
+            if after == before:
+                notes.append(f"{path} was left alone: no comment can be put there")
+                continue
+            try:
+                folder.write(path, before, after)
+                added += len(items)
+            except ChangedSince as why:
+                notes.append(f"{path} was left alone: {why}")
+        return added, notes
+
+
+def settle(
+    findings: Sequence[Finding], files: Mapping[str, LintFacts], selection: Selection
+) -> tuple[list[Finding], int]:
+    """The findings that are shown, in the order of file and place, and how many an ignore hides."""
+    active = [item for item in findings if selection.active(item.code, item.path)]
+    suppressions = {path: facts.suppressions for path, facts in files.items() if facts.suppressions}
+    kept, unused = apply_suppressions(active, suppressions, selection)
+    hidden = len(active) - len(kept)
+    kept += unused
+    for path, items in suppressions.items():
+        about = check_suppressions(path, items, selection.catalogue)
+        kept += [item for item in about if selection.active(item.code, path)]
+    return sorted(kept, key=lambda item: (item.path, item.line, item.column, item.code, item.message)), hidden
+
+
+def contract_findings(index: Index, config: Config, *, changed: bool = True) -> tuple[list[Finding], list[str]]:
+    """What is wrong with declarations alone, for the gate, and notes.
+
+    Where nothing has ``changed``, undeclared kernels are not looked for, which takes most of the time in a large tree.
     """
-    found = [item for item in index.findings if not config.excludes(item.path)]
-    found_devices = index.undeclared if changed else ()
-    bare = [item for item in found_devices if not config.excludes(item.path)]
-    notes = []
-    if config.configured and index.paths and not any(config.requires(path) for path in index.paths):
-        patterns = ", ".join(config.require)
-        notes.append(f"require ({patterns}) matches none of the {len(index.paths)} files that mention kernels")
-    if config.configured:
-        found += [_undeclared(item) for item in bare if config.requires(item.path)]
-    elif bare:
+    from kgate.lint.rules.contract.outside_roots import outside
+    from kgate.lint.rules.contract.undeclared_kernel import undeclared
+
+    found = [coded(item, index) for item in index.findings if not config.excludes(item.path)]
+    found += outside(index, config)
+    if changed:
+        found += undeclared(index, config)
+    notes = notes_of(index, config) if changed else _require_notes(index, config)
+    return sorted(found, key=lambda item: (item.path, item.line, item.column, item.code)), notes
+
+
+def settings_of(config: Config) -> Settings:
+    """What a file's own facts depend on in a configuration."""
+    return Settings(config.device_decorators, config.guard_decorators, config.contiguous_decorators)
+
+
+def lint_paths(index: Index, config: Config) -> list[str]:
+    """Files that rules look at: those that mention kernels, and CUDA C++."""
+    paths = [path for path in index.store.oids if path.endswith(CUDA_SUFFIXES) and not config.excludes(path)]
+    cuda = [path for path in paths if path.endswith(CUDA_ALWAYS)]
+    if cuda:
+        cuda += index.store.containing([path for path in paths if not path.endswith(CUDA_ALWAYS)], b"__global__")
+    return sorted({*index.paths, *cuda})
+
+
+def notes_of(index: Index, config: Config) -> list[str]:
+    """What concerns the project as a whole."""
+    notes = _require_notes(index, config)
+    bare = [] if config.configured else [item for item in index.undeclared if not config.excludes(item.path)]
+    if bare:
         one = f"{bare[0].path}:{bare[0].line}"
         are = "kernel is" if len(bare) == 1 else "kernels are"
         notes.append(
             f"{len(bare)} {are} launched and not declared (first: {one}); "
             "add a [tool.kgate] table to pyproject.toml to have each of them reported"
         )
-    found += [_outside(item) for item in index.declarations if not any(root.owns(item.path) for root in config.roots)]
-    return sorted(found, key=lambda item: (item.path, item.line, item.column, item.code)), notes
+    return notes
 
 
-def _outside(declaration: Declaration) -> Finding:
-    return Finding(
-        code="outside-roots",
-        severity="error",
-        path=declaration.path,
-        line=declaration.line,
-        column=declaration.column,
-        end_line=declaration.line,
-        end_column=declaration.column,
-        message=f"{declaration.name} lies in no [[tool.kgate.root]], so that nothing says how to import it",
-        remedy="add a root for its folder, or exclude the file",
-        symbol=declaration.identity,
-    )
+def _require_notes(index: Index, config: Config) -> list[str]:
+    if config.configured and index.paths and not any(config.requires(path) for path in index.paths):
+        patterns = ", ".join(config.require)
+        return [f"require ({patterns}) matches none of the {len(index.paths)} files that mention kernels"]
+    return []
 
 
-def _undeclared(device: DeviceFunction) -> Finding:
-    name = device.identity.rpartition("::")[2]
-    place = device.launches[0]
-    launcher = place.by.rpartition("::")[2]
-    return Finding(
-        code=UNDECLARED,
-        severity="error",
-        path=device.path,
-        line=device.line,
-        column=device.column,
-        end_line=device.line,
-        end_column=device.column + len(name),
-        message=f"{name} is launched by {launcher} ({place.path}:{place.line}), and no @kernel reaches it",
-        remedy=f"decorate {launcher} with @kernel(reference=..., fallback=..., envelope=...), or exclude the file",
-        symbol=device.identity,
-    )
+class OpenProject:
+    """The project that a folder lies in: its tree, its configuration, and where facts are remembered."""
+
+    def __init__(
+        self, top: Path, config: Config, cache: Path | None, snapshot: Callable[[], Any], repository: Repository | None
+    ) -> None:
+        self.top = top
+        self.config = config
+        self.cache = cache
+        self.snapshot = snapshot
+        """Makes a snapshot of the tree as it is now."""
+        self.repository = repository
+
+    def changed_lines(self, base: str | None) -> ChangedLines:
+        """What differs from a commit, or from what a check would compare with. Raises ConfigError without git."""
+        from kgate.lint.changed import changed_lines
+
+        if self.repository is None:
+            raise ConfigError("is in no git repository", path=str(self.top), remedy="leave --changed out")
+        return changed_lines(self.repository, base)
 
 
-def _tree(folder: Path, env: Mapping[str, str]) -> tuple[Path, Tree, Config, Path | None]:
+def open_project(folder: Path, env: Mapping[str, str], *, working: bool = False) -> OpenProject:
+    """Open the project that a folder lies in; with ``working``, its working tree even in a hook."""
     from kgate.source.config import load_config
     from kgate.source.git import GitError, Repository, index_snapshot, worktree_snapshot
 
@@ -119,23 +309,51 @@ def _tree(folder: Path, env: Mapping[str, str]) -> tuple[Path, Tree, Config, Pat
             raise
         from kgate.source.folder import FolderSnapshot
 
-        return folder, FolderSnapshot(folder), load_config_from(folder), None
-    hook = bool(env.get("PRE_COMMIT")) or bool(env.get("GIT_INDEX_FILE"))
+        return OpenProject(folder, load_config_from(folder), None, lambda: FolderSnapshot(folder), None)
+    hook = not working and (bool(env.get("PRE_COMMIT")) or bool(env.get("GIT_INDEX_FILE")))
     index_file = env.get("GIT_INDEX_FILE", "")
-    snapshot = (
-        index_snapshot(repository, Path(top / index_file) if index_file else None)
-        if hook
-        else worktree_snapshot(repository)
-    )
-    files = snapshot.files()
-    config = load_config(lambda path: snapshot.read(path) if path in files else None)
+
+    def snapshot() -> Any:
+        if hook:
+            return index_snapshot(repository, Path(top / index_file) if index_file else None)
+        return worktree_snapshot(repository)
+
+    tree = snapshot()
+    files = tree.files()
+    config = load_config(lambda path: tree.read(path) if path in files else None)
     from kgate.baselines.workspace import workspace
 
     try:
         cache: Path | None = workspace(top) / "facts"
     except OSError:
         cache = None  # a tree that cannot be written is read without a cache
-    return top, snapshot, config, cache
+    return OpenProject(top, config, cache, snapshot, repository)
+
+
+class Overlay:
+    """A tree with some files replaced, which fixes that are only shown are looked for in."""
+
+    def __init__(self, tree: Tree, contents: Mapping[str, bytes]) -> None:
+        self.tree, self.contents = tree, dict(contents)
+
+    def files(self) -> dict[str, str]:
+        """Path to an id of the content."""
+        own = {path: hashlib.sha1(raw, usedforsecurity=False).hexdigest() for path, raw in self.contents.items()}
+        return {**self.tree.files(), **own}
+
+    def gitlinks(self) -> Any:
+        """Those of the tree."""
+        return self.tree.gitlinks()
+
+    def read(self, path: str) -> bytes:
+        """Contents of a file."""
+        return self.contents[path] if path in self.contents else self.tree.read(path)
+
+    def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Contents of several files."""
+        wanted = list(paths)
+        found = dict(self.tree.read_many([path for path in wanted if path not in self.contents]))
+        return {path: self.contents[path] if path in self.contents else found[path] for path in wanted}
 
 
 def _relative(folder: Path, path: str, top: Path) -> str:

@@ -15,7 +15,7 @@ import msgspec
 
 from kgate.source.facts import VERSION, FileFacts, facts_of
 
-_TOKENS = (b"kgate", b"triton", b"kernel")
+_TOKENS = (b"kgate", b"triton", b"kernel", b"numba", b"tilelang", b"pallas")
 _CHECKSUM = 16
 _MEMORY: dict[str, FileFacts] = {}
 _MEMORY_LIMIT = 50_000
@@ -60,15 +60,37 @@ class FactsStore:
             known = self._load(oid)
             if known is None:
                 known = facts_of(self.tree.read(path))
-                self.parsed += 1
-                self._save(oid, msgspec.msgpack.encode(known))
-            if len(_MEMORY) > _MEMORY_LIMIT:
-                _MEMORY.clear()
-            _MEMORY[oid] = known
+                self.put(path, known)
+            else:
+                _remember(oid, known)
         return known
 
+    def put(self, path: str, facts: FileFacts) -> None:
+        """Remember the facts of a file of the tree that was parsed just now, in the process and on disk."""
+        oid = self.oids[path]
+        self.parsed += 1
+        _remember(oid, facts)
+        with contextlib.suppress(UnicodeEncodeError):  # a literal may hold half of a surrogate pair, which no file can
+            self._save(oid, msgspec.msgpack.encode(facts))
+
+    def missing(self, paths: Iterable[str]) -> list[str]:
+        """Those of the paths whose facts are remembered neither in the process nor on disk.
+
+        What is on disk is read on the way. Of several files with the same content, the first one is named.
+        """
+        found: dict[str, str] = {}
+        for path in paths:
+            oid = self.oids[path]
+            if oid not in _MEMORY and oid not in found:
+                known = self._load(oid)
+                if known is None:
+                    found[oid] = path
+                else:
+                    _remember(oid, known)
+        return list(found.values())
+
     def mentioning(self, paths: Iterable[str]) -> list[str]:
-        """Those of the paths whose bytes mention kernels at all (``kgate``, ``triton`` or ``kernel``)."""
+        """Those of the paths whose bytes mention kernels at all: kgate, or a framework, or the word itself."""
         paths = list(paths)
         known = self._interest()
         missing = [path for path in paths if self.oids[path] not in known]
@@ -123,6 +145,12 @@ class FactsStore:
             if temporary:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
+
+
+def _remember(oid: str, facts: FileFacts) -> None:
+    if len(_MEMORY) > _MEMORY_LIMIT:
+        _MEMORY.clear()
+    _MEMORY[oid] = facts
 
 
 def _checksum(body: bytes) -> bytes:

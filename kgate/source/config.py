@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -67,6 +68,22 @@ class Config:
     """Seconds that compiling one case for one target may take."""
     roots: tuple[Root, ...] = field(default_factory=lambda: (Root(),))
     """The projects inside the repository."""
+    select: tuple[str, ...] | None = None
+    """Rules that are on: codes, prefixes of codes (``KG2``), names, or ``ALL``; None: those on by default."""
+    extend_select: tuple[str, ...] = ()
+    """Rules that are on besides ``select`` or the default."""
+    ignore: tuple[str, ...] = ()
+    """Rules that are off."""
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Glob of files to the rules that are off in them; a glob without a slash matches a file's name anywhere."""
+    device_decorators: tuple[str, ...] = ()
+    """Further decorators that make device functions, as dotted names."""
+    guard_decorators: tuple[str, ...] = ()
+    """Further decorators that set the device of the tensors, as dotted names."""
+    contiguous_decorators: tuple[str, ...] = ()
+    """Further decorators that make tensors contiguous, as dotted names."""
+    triton: str = ""
+    """Versions of Triton that the project supports, such as ``>=3.6,<4``; empty: any."""
 
     def root_of(self, path: str) -> Root:
         """The innermost root that holds a repository path; the first root where none does."""
@@ -80,6 +97,19 @@ class Config:
     def requires(self, path: str) -> bool:
         """Whether kernels launched from this file must be declared."""
         return any(matches(path, pattern) for pattern in self.require) and not self.excludes(path)
+
+    def ignored_in(self, path: str) -> tuple[str, ...]:
+        """What ``per-file-ignores`` turns off in a file, as written there."""
+        name = path.rpartition("/")[2]
+        found: list[str] = []
+        for pattern, rules in self.per_file_ignores:
+            if matches(path, pattern) or ("/" not in pattern and matches(name, pattern)):
+                found += rules
+        return tuple(found)
+
+    def allows_triton(self, *version: int) -> bool:
+        """Whether the project supports a version of Triton: ``allows_triton(3, 6)``."""
+        return all(_holds(version, *clause) for clause in _clauses(self.triton))
 
 
 def matches(path: str, pattern: str) -> bool:
@@ -98,6 +128,42 @@ def _match(parts: list[str], globs: list[str]) -> bool:
     if globs[0] == "**":
         return any(_match(parts[start:], globs[1:]) for start in range(len(parts) + 1)) if globs[1:] else True
     return bool(parts) and fnmatch.fnmatchcase(parts[0], globs[0]) and _match(parts[1:], globs[1:])
+
+
+_CLAUSE = re.compile(r"(>=|<=|==|!=|~=|>|<)\s*(\d+(?:\.\d+)*)(\.\*)?")
+
+
+def _clauses(text: str) -> list[tuple[str, tuple[int, ...]]]:
+    """Comparisons of a version range; raises ValueError, with the part that is none."""
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        match = _CLAUSE.fullmatch(part)
+        if match is None or (match.group(3) and match.group(1) not in ("==", "!=")):
+            raise ValueError(part)
+        found.append((match.group(1), tuple(int(number) for number in match.group(2).split("."))))
+    return found
+
+
+def _holds(version: tuple[int, ...], operator: str, bound: tuple[int, ...]) -> bool:
+    """Whether some release that begins with ``version`` can satisfy a comparison: 3.6 can be 3.6.2."""
+    length = min(len(version), len(bound))
+    near = (version[:length] > bound[:length]) - (version[:length] < bound[:length])
+    if operator == "~=":
+        return near >= 0 and version[: len(bound) - 1] == bound[:-1][: len(version)]
+    open_above = near == 0 and len(version) < 3  # of 3.6 there may be a 3.6.1
+    open_below = near == 0 and len(version) < len(_stripped(bound))
+    return {
+        ">=": near >= 0,
+        "<=": near <= 0,
+        "==": near == 0,
+        "!=": near != 0 or len(version) < len(bound),
+        ">": near > 0 or open_above,
+        "<": near < 0 or open_below,
+    }[operator]
+
+
+def _stripped(version: tuple[int, ...]) -> tuple[int, ...]:
+    return _stripped(version[:-1]) if version and version[-1] == 0 else version
 
 
 def load_config(read: Callable[[str], bytes | None]) -> Config:
@@ -151,7 +217,8 @@ def _config(table: Mapping[str, Any], name: str) -> Config:
     reader = _Reader(table, name, "tool.kgate" if name == "pyproject.toml" else "")
     known = {
         "require", "exclude", "probe-targets", "case-timeout", "compile-timeout",
-        "root", "src", "python", "baselines", "carry",
+        "root", "src", "python", "baselines", "carry", "select", "extend-select", "ignore", "per-file-ignores",
+        "device-decorators", "guard-decorators", "contiguous-decorators", "triton",
     }  # fmt: skip
     reader.only(known)
     roots = reader.tables("root")
@@ -178,6 +245,14 @@ def _config(table: Mapping[str, Any], name: str) -> Config:
         case_timeout=reader.seconds("case-timeout", 60.0),
         compile_timeout=reader.seconds("compile-timeout", 120.0),
         roots=parsed,
+        select=reader.strings("select", ()) if "select" in table else None,
+        extend_select=reader.strings("extend-select", ()),
+        ignore=reader.strings("ignore", ()),
+        per_file_ignores=reader.lists("per-file-ignores"),
+        device_decorators=reader.dotted("device-decorators"),
+        guard_decorators=reader.dotted("guard-decorators"),
+        contiguous_decorators=reader.dotted("contiguous-decorators"),
+        triton=reader.versions("triton"),
     )
 
 
@@ -261,6 +336,34 @@ class _Reader:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
             raise self._wrong(key, "a number of seconds above 0", value)
         return float(value)
+
+    def lists(self, key: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """A table of lists of strings, in its order."""
+        value = self.table.get(key, {})
+        if not isinstance(value, dict):
+            raise self._wrong(key, "a table of lists of strings", value)
+        inner = _Reader(value, self.path, self._name(key))
+        return tuple((name, inner.strings(name, ())) for name in value)
+
+    def dotted(self, key: str) -> tuple[str, ...]:
+        """A list of dotted names; what stands before a decorator's parentheses."""
+        names = self.strings(key, ())
+        for name in names:
+            if not all(part.isidentifier() for part in name.split(".")):
+                message = f"{self._name(key)}: {name!r} is not a dotted name"
+                remedy = f"write it as in the code, without @ and parentheses: {key} = ['package.decorator']"
+                raise ConfigError(message, path=self.path, remedy=remedy)
+        return names
+
+    def versions(self, key: str) -> str:
+        """A range of versions: comparisons with commas between them."""
+        value = self.string(key, "")
+        try:
+            _clauses(value)
+        except ValueError as error:
+            message = f"{self._name(key)}: {str(error)!r} is not a comparison of versions"
+            raise ConfigError(message, path=self.path, remedy=f"write {key} = '>=3.6' or '>=3.6,<4'") from None
+        return value
 
     def tables(self, key: str) -> list[Mapping[str, Any]]:
         value = self.table.get(key, [])

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import gc
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from kgate.source.normalise import digest, hash_of, is_bare_string
+from kgate.source.scopes import bound_names, stops, word_lines, yields
 from kgate.source.text import UnreadableText, decode
 from kgate.source.uses import EMPTY, Import, Uses, chain_of, integer, merge, root_of
-from kgate.source.visitor import bound_names, imports_of, uses_of
+from kgate.source.visitor import imports_of, uses_of
 
-VERSION = "9"
+VERSION = "10"
 """Part of every cache key: raise it whenever facts change for the same content."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -22,6 +26,7 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 _QUIET = ("print", "warnings.", "logging.", "logger.", "log.", "sys.path.")
 _CONFLICT = re.compile(r"^<<<<<<<(?: |\r?$)", re.MULTILINE)
 _CONFLICT_END = re.compile(r"^>>>>>>>(?: |\r?$)", re.MULTILINE)
+_TOO_DEEP = ("an expression is nested too deeply to be read", 1, 1)
 _IMPORT_LINE = re.compile(r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import\b|import[ \t]+([\w.]+))", re.MULTILINE)
 
 
@@ -113,27 +118,67 @@ class FileFacts(msgspec.Struct, frozen=True, array_like=True):
     """Why the file cannot be read: message, line, column."""
 
 
-def facts_of(raw: bytes) -> FileFacts:
-    """Read one Python file. Never raises: a file that cannot be read gives facts with an ``error``."""
+class Parsed(NamedTuple):
+    """A Python file as read and parsed; trees are not changed afterwards."""
+
+    text: str
+    """Its text, with ``\\n`` line endings; decoded byte by byte where its encoding cannot be told."""
+    tree: ast.Module | None
+    """None where it cannot be parsed."""
+    error: tuple[str, int, int] | None
+    """Why it cannot: message, line, column."""
+
+
+def parse_source(raw: bytes) -> Parsed:
+    """Parse one Python file. Never raises: a file that cannot be read gives an ``error`` and no tree."""
     try:
         text = decode(raw)
     except UnreadableText as error:
-        return _unreadable(raw, raw.decode("latin-1"), error.message, error.line, 1)
+        return Parsed(raw.decode("latin-1"), None, (error.message, error.line, 1))
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _without_collection():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-        return _Reader(text).read(tree)
+            return Parsed(text, ast.parse(text), None)
     except SyntaxError as error:
         conflict = _CONFLICT.search(text)
         if conflict is not None and _CONFLICT_END.search(text, conflict.end()):
             line = text.count("\n", 0, conflict.start()) + 1
-            return _unreadable(raw, text, "it holds conflict markers (<<<<<<<): a merge was not finished", line, 1)
-        return _unreadable(raw, text, error.msg, error.lineno or 1, error.offset or 1)
+            return Parsed(text, None, ("it holds conflict markers (<<<<<<<): a merge was not finished", line, 1))
+        return Parsed(text, None, (error.msg, error.lineno or 1, error.offset or 1))
     except (RecursionError, MemoryError):
-        return _unreadable(raw, text, "an expression is nested too deeply to be read", 1, 1)
+        return Parsed(text, None, _TOO_DEEP)
     except ValueError as error:
-        return _unreadable(raw, text, str(error), 1, 1)
+        return Parsed(text, None, (str(error), 1, 1))
+
+
+def facts_of(raw: bytes, parsed: Parsed | None = None) -> FileFacts:
+    """Read one Python file. Never raises: a file that cannot be read gives facts with an ``error``.
+
+    ``parsed``: the same bytes as :func:`parse_source` gives them, where that has been done already.
+    """
+    parsed = parsed or parse_source(raw)
+    if parsed.tree is None:
+        return _unreadable(raw, parsed.text, *(parsed.error or ("it cannot be parsed", 1, 1)))
+    try:
+        with _without_collection():
+            return _Reader(parsed.text).read(parsed.tree)
+    except (RecursionError, MemoryError):
+        return _unreadable(raw, parsed.text, *_TOO_DEEP)
+    except ValueError as error:
+        # a number with too many digits to be written out
+        return _unreadable(raw, parsed.text, str(error), 1, 1)
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """No garbage collection: it would go through every node again and again, and none of them is garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _unreadable(raw: bytes, text: str, message: str, line: int, column: int) -> FileFacts:
@@ -153,7 +198,8 @@ def _unreadable(raw: bytes, text: str, message: str, line: int, column: int) -> 
 
 class _Reader:
     def __init__(self, text: str) -> None:
-        self.lines = [line.encode("utf-8", "surrogatepass") for line in text.split("\n")]
+        self.lines = text.encode("utf-8", "surrogatepass").split(b"\n")
+        self.words = word_lines(text)
         self.definitions: list[Definition] = []
         self.imports: list[Import] = []
         self.effects: list[Effect] = []
@@ -179,6 +225,9 @@ class _Reader:
         before = self.lines[first][: node.col_offset].decode("utf-8", "surrogatepass")
         return Segment(b"\n".join(lines).decode("utf-8", "surrogatepass"), node.lineno, node.col_offset, len(before))
 
+    def uses_of(self, *nodes: ast.AST, owner: bool = False, names: frozenset[str] = frozenset()) -> Uses:
+        return uses_of(*nodes, owner=owner, names=names, words=self.words)
+
     # Statements at module level
 
     def body(self, statements: list[ast.stmt], condition: Uses, mark: str) -> None:
@@ -197,7 +246,7 @@ class _Reader:
             self.assignment(node, "", condition, mark)
         elif isinstance(node, ast.If):
             if not _is_main(node.test):
-                test, name = merge(condition, uses_of(node.test)), hash_of(node.test)
+                test, name = merge(condition, self.uses_of(node.test)), hash_of(node.test)
                 before = len(self.imports)
                 self.body(node.body, test, digest(mark, "if", name))
                 if chain_of(node.test).rpartition(".")[2] == "TYPE_CHECKING":
@@ -230,22 +279,22 @@ class _Reader:
     def with_(self, node: ast.With | ast.AsyncWith, condition: Uses, mark: str) -> None:
         contexts = [item.context_expr for item in node.items]
         self.bind(node, contexts, condition, mark, [item.optional_vars for item in node.items if item.optional_vars])
-        self.body(node.body, merge(condition, uses_of(*contexts)), digest(mark, "with", hash_of(*contexts)))
+        self.body(node.body, merge(condition, self.uses_of(*contexts)), digest(mark, "with", hash_of(*contexts)))
 
     def compound(self, node: ast.stmt, condition: Uses, mark: str) -> None:
         """A loop or a match: every name it binds depends on all of it, and it acts on what it mentions."""
         bound = bound_names(node)
-        uses = uses_of(node, names=frozenset(bound))
+        uses = self.uses_of(node, names=frozenset(bound))
         writes = list(uses.writes)
         if isinstance(node, (ast.For, ast.AsyncFor)):
             # what is changed through the loop's variable is what the loop runs over
-            writes += [chain for chain, _ in uses_of(node.iter).refs if self._through(node)]
+            writes += [chain for chain, _ in self.uses_of(node.iter).refs if self._through(node)]
         uses = msgspec.structs.replace(uses, writes=tuple(dict.fromkeys(writes)))
         content = digest(mark, hash_of(node))
         for name in sorted(bound):
             self.define(name, "bound", node, content, merge(condition, uses), conditional=True)
         self.imports += [item for child in ast.walk(node) if isinstance(child, _IMPORTS) for item in imports_of(child)]
-        self.effects.append(Effect(node.lineno, content, merge(condition, uses), _stops(node)))
+        self.effects.append(Effect(node.lineno, content, merge(condition, uses), stops(node, self.words.within(node))))
 
     @staticmethod
     def _through(node: ast.For | ast.AsyncFor) -> bool:
@@ -265,7 +314,7 @@ class _Reader:
                 "bound",
                 node,
                 digest(mark, hash_of(*values)),
-                merge(condition, uses_of(*values)),
+                merge(condition, self.uses_of(*values)),
                 conditional=True,
             )
 
@@ -275,12 +324,14 @@ class _Reader:
             if name == "print" or name.startswith(_QUIET[1:]):
                 return
         content = digest(mark, hash_of(node))
-        self.effects.append(Effect(node.lineno, content, merge(condition, uses_of(node)), _stops(node)))
+        self.effects.append(
+            Effect(node.lineno, content, merge(condition, self.uses_of(node)), stops(node, self.words.within(node)))
+        )
 
     def walruses(self, node: ast.stmt) -> None:
         for child in ast.walk(node):
             if isinstance(child, ast.NamedExpr):
-                self.define(child.target.id, "bound", node, hash_of(child.value), uses_of(child.value))
+                self.define(child.target.id, "bound", node, hash_of(child.value), self.uses_of(child.value))
 
     # Definitions
 
@@ -327,22 +378,23 @@ class _Reader:
     def decorator(self, node: ast.expr) -> Decorator:
         function = node.func if isinstance(node, ast.Call) else node
         return Decorator(
-            chain_of(function), isinstance(node, ast.Call), hash_of(node), uses_of(node), self.segment(node)
+            chain_of(function), isinstance(node, ast.Call), hash_of(node), self.uses_of(node), self.segment(node)
         )
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, prefix: str, condition: Uses, mark: str) -> None:
+        words = self.words.within(node)
         plain = any(chain_of(decorator) == "staticmethod" for decorator in node.decorator_list)
         self.define(
             prefix + node.name,
             "function",
             node,
             digest(mark, hash_of(node)) if mark else hash_of(node),
-            merge(condition, uses_of(node, owner=bool(prefix) and not plain)),
+            merge(condition, self.uses_of(node, owner=bool(prefix) and not plain)),
             decorators=self.decorators(node.decorator_list),
             conditional=bool(mark),
             parameters=_parameters(node.args),
-            stops=any(map(_stops, node.body)),
-            runs="coroutine" if isinstance(node, ast.AsyncFunctionDef) else "generator" if _yields(node) else "",
+            stops=any(stops(statement, words) for statement in node.body),
+            runs="coroutine" if isinstance(node, ast.AsyncFunctionDef) else "generator" if yields(node, words) else "",
         )
 
     def class_(self, node: ast.ClassDef, prefix: str, condition: Uses, mark: str) -> None:
@@ -360,7 +412,7 @@ class _Reader:
                 others.append(statement)
                 for name in sorted(bound_names(statement)):
                     self.define(
-                        inner + name, "bound", statement, hash_of(statement), uses_of(statement), conditional=True
+                        inner + name, "bound", statement, hash_of(statement), self.uses_of(statement), conditional=True
                     )
         header = [*node.bases, *(keyword.value for keyword in node.keywords), *others]
         content = digest(mark, *(keyword.arg or "**" for keyword in node.keywords), hash_of(*header))
@@ -369,7 +421,7 @@ class _Reader:
             "class",
             node,
             content,
-            merge(condition, uses_of(*header)),
+            merge(condition, self.uses_of(*header)),
             decorators=self.decorators(node.decorator_list),
             conditional=bool(mark),
             bases=tuple(chain_of(base) for base in node.bases),
@@ -420,7 +472,7 @@ class _Reader:
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Call):
             inner = value.func
         parts: list[ast.AST] = [*value.args, *value.keywords] if inner is not None else [value]  # type: ignore[attr-defined]
-        uses = merge(condition, uses_of(*parts, *extra))
+        uses = merge(condition, self.uses_of(*parts, *extra))
         if inner is None and _plain_numbers(value):
             uses = msgspec.structs.replace(uses, sizes=tuple(sorted({*uses.sizes, *_numbers(value)})))
         self.define(
@@ -484,26 +536,6 @@ def _is_main(test: ast.expr) -> bool:
         and isinstance(test.comparators[0], ast.Constant)
         and test.comparators[0].value == "__main__"
     )
-
-
-def _yields(function: ast.FunctionDef) -> bool:
-    """Whether a function is a generator, by its own body."""
-    queue: list[ast.AST] = list(function.body)
-    for node in queue:
-        if isinstance(node, (ast.Yield, ast.YieldFrom)):
-            return True
-        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
-            queue.extend(ast.iter_child_nodes(node))
-    return False
-
-
-def _stops(node: ast.AST) -> bool:
-    """Whether a statement raises, asserts or exits, functions and classes inside it apart."""
-    if isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
-        return False
-    if isinstance(node, ast.Call) and chain_of(node.func) in ("exit", "quit", "sys.exit", "os._exit"):
-        return True
-    return isinstance(node, (ast.Raise, ast.Assert)) or any(map(_stops, ast.iter_child_nodes(node)))
 
 
 def _starred(value: ast.Tuple | ast.List) -> bool:

@@ -20,6 +20,7 @@ class Modules:
         self.files = {path for path in paths if path.endswith(".py")}
         self.folders = _folders(self.files)
         self.roots = tuple(roots) or (Root(),)
+        self._known: dict[tuple[str, str], tuple[str, ...]] = {}
         self.sources = {root.path: self._sources(root) for root in self.roots}
         self.fallbacks = sorted(
             {
@@ -56,15 +57,24 @@ class Modules:
         ``itself``: whether it may be the importing file. A script called ``triton.py`` that imports triton does not
         mean itself, and a string that names the module it stands in does.
         """
-        relative = name.replace(".", "/")
         namespace: str | None = None
-        for source in self._places(importer):
-            found = self.at(_join(source, relative))
-            if found is not None and not found.endswith("/") and (itself or found != importer):
-                return found
-            if found is not None and found.endswith("/"):
+        for found in self._candidates(name, importer):
+            if not found.endswith("/"):
+                if itself or found != importer:
+                    return found
+            else:
                 namespace = namespace or found
         return namespace
+
+    def _candidates(self, name: str, importer: str) -> tuple[str, ...]:
+        """What a module name can mean, in the order of the places; the same for all files of a folder."""
+        key = (name, posixpath.dirname(importer))
+        known = self._known.get(key)
+        if known is None:
+            relative = name.replace(".", "/")
+            places = (self.at(_join(source, relative)) for source in self._places(importer))
+            known = self._known[key] = tuple(dict.fromkeys(place for place in places if place is not None))
+        return known
 
     def matching(self, pattern: str) -> list[str]:
         """Files whose import name, in any source folder, fits a glob whose ``*`` spans dots too."""

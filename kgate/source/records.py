@@ -13,11 +13,63 @@ ROLES = (CODE, ORACLE, DISPATCH)
 
 
 @dataclass(frozen=True)
+class Related:
+    """A further place that a finding is about."""
+
+    path: str
+    """File, relative to the repository's root."""
+    line: int
+    """Line, from 1."""
+    column: int
+    """Column in characters, from 1."""
+    message: str
+    """What is there: ``launched here``."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change of a file, in the file of its finding. Lines and columns as in a finding.
+
+    The range is exactly that of the node acted on, as ``ast`` gives it. Of an expression: ``replace`` it by ``text``,
+    or ``wrap`` it in ``text`` and ``name``; parentheses are added where the result needs them. Of a call:
+    ``set-argument`` gives the keyword ``name`` the value ``text``, ``remove-argument`` takes the keyword away; one set
+    by the fix that removes another takes its place. Of a definition: ``add-decorator`` (next to the ``def``; above all
+    others where ``name`` is ``top``). Of a statement: ``insert-before``, ``insert-after``, ``remove``, and ``replace``.
+    A parameter without its default and a keyword argument can be replaced too. Of a comment: ``replace-comment``,
+    ``remove-comment``. Of the file, whatever the range: ``add-import``, skipped where the file has that import.
+    """
+
+    kind: str
+    """What is done with the node that spans the range."""
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str = ""
+    """New source: of the node, of the argument's value, of the decorator, the statements, the comment or the import;
+    statements start in the first column and are given the indentation of their place."""
+    name: str = ""
+    """The argument's name; for ``wrap``, what follows the node (``text`` is what precedes it)."""
+
+
+@dataclass(frozen=True)
+class Fix:
+    """How a finding can be mended by changing its file."""
+
+    title: str
+    """Imperative phrase: ``Cast the program id to int64``."""
+    safe: bool
+    """Whether the meaning of the code stays what its author meant it to be, beyond doubt."""
+    edits: tuple[Edit, ...]
+    """Made together or not at all."""
+
+
+@dataclass(frozen=True)
 class Finding:
     """Something wrong at one place of the source. Lines and columns count from 1, columns in characters."""
 
     code: str
-    """Kebab-case name of the rule."""
+    """Stable code of the rule (``KG203``); the kebab-case name where reading the source itself found it."""
     severity: str
     """``error``, ``warning`` or ``note``."""
     path: str
@@ -36,6 +88,12 @@ class Finding:
     """One sentence: what to do about it; empty where the message says it."""
     symbol: str = ""
     """Identity of the symbol it is about, ``path.py::qualname``."""
+    name: str = ""
+    """Kebab-case name of the rule; empty where ``code`` is the name."""
+    related: tuple[Related, ...] = ()
+    """Further places that it is about."""
+    fixes: tuple[Fix, ...] = ()
+    """Ways to mend it, the best first."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +213,9 @@ class DeviceFunction:
     """Where it is launched; empty for a helper of other device functions, and for an orphan."""
     declared_by: tuple[str, ...]
     """Kernels whose code reaches it."""
+    framework: str = "triton"
+    """What compiles it: ``triton``, ``gluon``, ``cute``, ``cutile``, ``tilelang``, ``helion``, ``numba`` or
+    ``pallas``."""
 
     @property
     def launched(self) -> bool:

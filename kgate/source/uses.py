@@ -46,13 +46,16 @@ class Import(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LaunchSite(msgspec.Struct, frozen=True, array_like=True):
-    """``name[grid]``, with or without the call."""
+    """``name[grid]``, with or without the call; or a call that launches the function that it is given."""
 
     chain: str
-    """What is launched, as written; empty where that is a local name or an expression."""
+    """What is launched, as written; of a local name, what it is assigned; empty where neither can be told."""
     line: int
     column: int
     called: bool
+    via: str = ""
+    """The chain of the call that launches (``ct.launch``, ``pl.pallas_call``), ``.launch`` for ``name(...).launch()``;
+    empty for ``name[grid]``."""
 
 
 class Dynamic(msgspec.Struct, frozen=True, array_like=True):
@@ -133,24 +136,26 @@ def _always_given(chain: str, part: Uses) -> bool:
 
 def chain_of(node: ast.AST) -> str:
     """``a.b.c`` for a name or an attribute of one; empty for anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
+    if type(node) is ast.Name:
+        return node.id
+    if type(node) is not ast.Attribute:
         return ""
-    parts.append(node.id)
-    return ".".join(reversed(parts))
+    inner, rest = node.value, node.attr
+    while type(inner) is ast.Attribute:
+        rest = f"{inner.attr}.{rest}"
+        inner = inner.value
+    return f"{inner.id}.{rest}" if type(inner) is ast.Name else ""
 
 
 def root_of(node: ast.AST) -> str:
     """The chain that an expression such as ``a.b[0].c`` starts from (``a.b``)."""
-    while not chain_of(node):
-        if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
-            node = node.value
-        else:
+    chain = chain_of(node)
+    while not chain:
+        if not isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
             return ""
-    return chain_of(node)
+        node = node.value
+        chain = chain_of(node)
+    return chain
 
 
 def integer(node: ast.AST) -> int | None:

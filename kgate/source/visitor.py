@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from kgate.source.scopes import COMPREHENSIONS, Binder, WordLines, Words, bound_names, global_names
 from kgate.source.uses import MUTATORS, Dynamic, Given, Import, LaunchSite, Uses, chain_of, integer, root_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _NO_SIZES = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg", "num_buffers_warp_spec", "dim", "axis"})
 _SIZE_RANGE = range(2, 2**20 + 1)
+_READERS = frozenset({"get", "items", "keys", "values", "copy"})
+_LOOKUPS = frozenset(
+    {
+        "getattr", "setattr", "delattr", "hasattr", "vars", "globals", "locals", "eval", "exec", "sys.modules.get",
+        "pkgutil.resolve_name",
+    }
+)  # fmt: skip
+_IMPORTERS = ("import_module", "__import__")
+_LAUNCHERS = frozenset({"launch", "pallas_call"})
+_TARGET_DEPTH = 4
+_LIMITS = frozenset({"min", "max", "minimum", "maximum", "cdiv"})
 
 
-def uses_of(*nodes: ast.AST, owner: bool = False, names: frozenset[str] = frozenset()) -> Uses:
+def uses_of(
+    *nodes: ast.AST, owner: bool = False, names: frozenset[str] = frozenset(), words: WordLines | None = None
+) -> Uses:
     """What syntax trees at module level use.
 
     ``owner``: the trees are a method, whose first parameter stands for its class. ``names``: names that are bound by
-    the statement itself, and count as local.
+    the statement itself, and count as local. ``words``: of the file, where they are known.
     """
-    visitor = _Visitor(owner, names)
-    for node in nodes:
-        visitor.visit(node)
+    visitor = _Visitor(owner, names, words)
+    visitor.visit_all(nodes)
     return visitor.result()
 
 
 class _Scope:
-    __slots__ = ("body", "globals", "is_class", "names", "owner", "parameters")
+    __slots__ = ("body", "globals", "is_class", "names", "owner", "parameters", "roots")
 
     def __init__(self, names: set[str], is_class: bool = False) -> None:
         self.names = names
@@ -36,58 +48,21 @@ class _Scope:
         self.globals: set[str] = set()
         self.parameters: frozenset[str] = frozenset()
         self.body: list[ast.stmt] = []
-
-
-class _Binder:
-    """The names that one scope binds, without looking into the scopes nested in it."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-        self.globals: set[str] = set()
-
-    def visit(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Load):
-                self.names.add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            self.names.add(node.name)
-            for decorator in node.decorator_list:
-                self.visit(decorator)
-        elif isinstance(node, ast.Lambda):
-            pass
-        elif isinstance(node, _COMPREHENSIONS):
-            self._walrus(node)
-        elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            self.globals.update(node.names)
-        else:
-            if (isinstance(node, ast.ExceptHandler) and node.name) or (
-                isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name
-            ):
-                self.names.add(node.name)
-            elif isinstance(node, ast.MatchMapping) and node.rest:
-                self.names.add(node.rest)
-            for child in ast.iter_child_nodes(node):
-                self.visit(child)
-
-    def _walrus(self, node: ast.AST) -> None:
-        for child in ast.walk(node):
-            if isinstance(child, ast.NamedExpr):
-                self.names.add(child.target.id)
-
-
-def bound_names(*nodes: ast.AST) -> set[str]:
-    """Names that statements bind in their own scope, imports apart."""
-    binder = _Binder()
-    for node in nodes:
-        binder.visit(node)
-    return binder.names - binder.globals
+        self.roots: dict[str, str] = {}
+        """What names mean inside it, once they have been looked up: see :meth:`_Visitor.root`."""
 
 
 class _Visitor:
-    def __init__(self, owner: bool, names: frozenset[str]) -> None:
+    def __init__(self, owner: bool, names: frozenset[str], words: WordLines | None) -> None:
         self.owner = owner
         self.bound = names
+        self.words = words
         self.scopes: list[_Scope] = []
+        self.roots: dict[str, str] = {}
+        self.outermost_roots = self.roots
+        self.parameters: frozenset[str] = frozenset()
+        """Of the outermost function; what is changed through them is an argument."""
+        self.has_globals = False
         self.refs: dict[str, int] = {}
         self.imports: dict[Import, None] = {}
         self.imported: set[str] = set()
@@ -124,6 +99,21 @@ class _Visitor:
 
     # Scopes
 
+    def enter(self, scope: _Scope) -> None:
+        self.scopes.append(scope)
+        if not scope.is_class:
+            scope.roots = dict.fromkeys(scope.names, "")
+            scope.roots.pop("__class__", None)
+        self.roots = scope.roots
+        self.parameters = self.scopes[0].parameters
+        self.has_globals = self.has_globals or bool(scope.globals)
+
+    def leave(self) -> None:
+        self.scopes.pop()
+        self.roots = self.scopes[-1].roots if self.scopes else self.outermost_roots
+        if not self.scopes:
+            self.parameters, self.has_globals = frozenset(), False
+
     def local(self, name: str) -> bool:
         last = len(self.scopes) - 1
         for depth in range(last, -1, -1):
@@ -136,65 +126,123 @@ class _Visitor:
                 return True
         return name in self.bound
 
+    def root(self, name: str) -> str:
+        """What the first name of a chain becomes where the chain is kept; empty for a local name."""
+        known = self.roots.get(name)
+        if known is None:
+            known = self.roots[name] = self._root(name)
+        return known
+
+    def _root(self, name: str) -> str:
+        for scope in reversed(self.scopes):
+            if scope.owner == name:
+                return "@"
+            if name in scope.names and not scope.is_class:
+                break
+        if name == "__class__":
+            return "@"
+        return "" if self.local(name) else name
+
     def outside(self, chain: str) -> str:
         """The chain as it is kept; empty where it starts at a local name."""
-        root, _, rest = chain.partition(".")
-        for scope in reversed(self.scopes):
-            if scope.owner == root:
-                return f"@.{rest}" if rest else "@"
-            if root in scope.names and not scope.is_class:
-                break
-        if root == "__class__":
-            return f"@.{rest}" if rest else "@"
-        return "" if self.local(root) else chain
+        root, dot, rest = chain.partition(".")
+        known = self.root(root)
+        return f"{known}{dot}{rest}" if known else ""
 
     def add(self, chain: str, line: int) -> str:
         kept = self.outside(chain)
         if kept:
-            self.refs.setdefault(kept, line)
-            self.occurrences[kept] = self.occurrences.get(kept, 0) + 1
+            self.note(kept, line)
         return kept
+
+    def note(self, kept: str, line: int) -> None:
+        self.refs.setdefault(kept, line)
+        self.occurrences[kept] = self.occurrences.get(kept, 0) + 1
 
     # Visiting
 
     def visit(self, node: ast.AST) -> None:
-        handler = _HANDLERS.get(type(node))
-        if handler is not None:
-            handler(self, node)
-        else:
-            for child in ast.iter_child_nodes(node):
-                self.visit(child)
+        _HANDLERS[type(node)](self, node)
 
-    def visit_all(self, nodes: Sequence[ast.AST]) -> None:
+    def visit_all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
-            self.visit(node)
+            _HANDLERS[type(node)](self, node)
+
+    def children(self, node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            _HANDLERS[type(child)](self, child)
+
+    def nothing(self, node: ast.AST) -> None:
+        """A literal, an operator, or another node that refers to nothing."""
 
     def name(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Load):
-            self.add(node.id, node.lineno)
-        elif any(node.id in scope.globals for scope in self.scopes):
-            self.writes[node.id] = None
+        name = node.id
+        if type(node.ctx) is ast.Load:
+            kept = self.roots.get(name)
+            if kept is None:
+                kept = self.root(name)
+            if kept:
+                self.note(kept, node.lineno)
+        elif self.has_globals and any(name in scope.globals for scope in self.scopes):
+            self.writes[name] = None
 
     def attribute(self, node: ast.Attribute) -> None:
-        chain = chain_of(node)
-        if node.attr in ("get", "items", "keys", "values", "copy"):
-            self.reading.add(id(node.value))
-        if not isinstance(node.ctx, ast.Load):
+        value = node.value
+        if type(node.ctx) is not ast.Load:
             self.write(node)
+        if type(value) is ast.Name and self.roots.get(value.id) == "":
+            return
+        if node.attr in _READERS:
+            self.reading.add(id(value))
+        chain = chain_of(node)
         if chain:
             self.add(chain, node.lineno)
-        elif _is_super(node.value):
+        elif _is_super(value):
             self.refs.setdefault(f"@super.{node.attr}", node.lineno)
         else:
+            _HANDLERS[type(value)](self, value)
+
+    def binary(self, node: ast.BinOp) -> None:
+        # most of what kernels compute with are local names, which need not be visited
+        left, right, roots = node.left, node.right, self.roots
+        if type(left) is not ast.Name or roots.get(left.id) != "":
+            _HANDLERS[type(left)](self, left)
+        if type(right) is not ast.Name or roots.get(right.id) != "":
+            _HANDLERS[type(right)](self, right)
+
+    def elements(self, node: ast.Tuple | ast.List) -> None:
+        self.visit_all(node.elts)
+
+    def value(self, node: ast.keyword | ast.Starred | ast.Return) -> None:
+        if node.value is not None:
             self.visit(node.value)
 
+    def augmented(self, node: ast.AugAssign) -> None:
+        self.visit(node.target)
+        self.visit(node.value)
+
+    def choice(self, node: ast.IfExp) -> None:
+        self.visit(node.test)
+        self.visit(node.body)
+        self.visit(node.orelse)
+
+    def condition(self, node: ast.If) -> None:
+        self.visit(node.test)
+        self.visit_all(node.body)
+        self.visit_all(node.orelse)
+
+    def slice(self, node: ast.Slice) -> None:
+        for part in (node.lower, node.upper, node.step):
+            if part is not None:
+                self.visit(part)
+
     def subscript(self, node: ast.Subscript) -> None:
-        if not isinstance(node.ctx, ast.Load):
+        value, key = node.value, node.slice
+        if type(node.ctx) is ast.Load:
+            self.reading.add(id(value))
+        else:
             self.write(node)
         self.launch(node, called=False)
-        value, key = node.value, node.slice
-        if isinstance(node.ctx, ast.Load):
-            self.reading.add(id(value))
         literal = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
         if isinstance(value, ast.Call) and chain_of(value.func) in ("globals", "vars") and not value.args and literal:
             self.refs.setdefault(literal, node.lineno)
@@ -209,7 +257,7 @@ class _Visitor:
         root = chain.partition(".")[0]
         if not chain:
             return
-        if any(root in scope.parameters for scope in self.scopes):
+        if root in self.parameters:
             self.writes["@param"] = None
             return
         kept = self.outside(chain)
@@ -223,31 +271,97 @@ class _Visitor:
     def launch(self, node: ast.Subscript, called: bool) -> None:
         chain = root_of(node.value)
         kept = self.outside(chain) if chain else ""
-        if kept or called:
-            self.launches.setdefault(LaunchSite(kept, node.lineno, node.col_offset, called))
+        if kept:
+            self.site(node, [kept], called)
+        elif called:
+            self.site(node, self.targets(node.value) or [""], called)
+
+    def site(self, node: ast.expr, chains: Iterable[str], called: bool, via: str = "") -> None:
+        for chain in chains:
+            self.launches.setdefault(LaunchSite(chain, node.lineno, node.col_offset, called, via))
+
+    def launching_call(self, node: ast.Call, chain: str) -> None:
+        """Note ``launch(stream, grid, kernel, ...)``, ``kernel(...).launch(...)`` and ``pallas_call(kernel, ...)``."""
+        function, args = node.func, node.args
+        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Call) and not chain:
+            self.site(node, self.targets(function.value.func), True, ".launch")
+            return
+        position = 2 if chain.endswith("launch") else 0
+        kernel = next((keyword.value for keyword in node.keywords if keyword.arg == "kernel"), None)
+        if kernel is None and len(args) > position:
+            kernel = args[position]
+        via = self.outside(chain)
+        if kernel is not None and via:
+            self.site(node, self.targets(kernel), True, via)
+
+    def targets(self, node: ast.expr | None, depth: int = 0) -> list[str]:
+        """Chains of what an expression can mean, through local names, choices, tables and calls that wrap it."""
+        if node is None or depth > _TARGET_DEPTH:
+            return []
+        chain = chain_of(node)
+        if chain:
+            kept = self.outside(chain)
+            return [kept] if kept else self._assigned(chain.partition(".")[0], depth)
+        inner: Iterable[ast.expr | None] = ()
+        if isinstance(node, ast.Call):
+            if chain_of(node.func) == "getattr" and len(node.args) > 1 and (name := _literal(node.args[1])):
+                kept = self.outside(f"{chain_of(node.args[0])}.{name}") if chain_of(node.args[0]) else ""
+                return [kept] if kept else []
+            inner = node.args[:1]
+        elif isinstance(node, ast.IfExp):
+            inner = (node.body, node.orelse)
+        elif isinstance(node, (ast.BoolOp, ast.Dict)):
+            inner = node.values
+        elif isinstance(node, (ast.List, ast.Tuple)):
+            inner = node.elts
+        elif isinstance(node, (ast.Subscript, ast.Attribute)):
+            inner = (node.value,)
+        return list(dict.fromkeys(found for part in inner for found in self.targets(part, depth + 1)))
+
+    def _assigned(self, name: str, depth: int) -> list[str]:
+        for scope in reversed(self.scopes):
+            if name in scope.names:
+                values = _assignments(scope.body, name)
+                return list(dict.fromkeys(found for value in values for found in self.targets(value, depth + 1)))
+        return []
 
     def call(self, node: ast.Call) -> None:
-        chain = chain_of(node.func)
+        function, arguments = node.func, node.args
+        if node.keywords:
+            arguments = [*arguments, *[keyword.value for keyword in node.keywords]]
+        chain = chain_of(function)
         kept = self.outside(chain) if chain else ""
-        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         if not self.scopes:
             self.calls[(kept, tuple(filter(None, map(self._given, _flat(arguments)))))] = None
-        if isinstance(node.func, ast.Subscript):
-            self.launch(node.func, called=True)
-        if kept:
-            self._literals(node, kept)
+        if type(function) is ast.Subscript:
+            self.launch(function, called=True)
+        elif (function.attr if type(function) is ast.Attribute else chain) in _LAUNCHERS:
+            self.launching_call(node, chain)
         self._sizes_of_call(node, chain)
-        if kept and self._special(node, kept):
+        if kept and self._looks_up(node, kept, arguments):
             return
-        owner, _, method = chain.rpartition(".")
-        if owner and method in MUTATORS:
-            self.write_chain(owner)
-        if _is_super(node):
+        if type(function) is ast.Attribute and chain and function.attr in MUTATORS:
+            self.write_chain(chain.rpartition(".")[0])
+        if chain == "super":
             self.refs.setdefault("@super", node.lineno)
-        else:
-            self.visit(node.func)
+        elif kept:
+            self.note(kept, function.lineno)
+        elif not chain:
+            _HANDLERS[type(function)](self, function)
+        roots = self.roots
         for argument in arguments:
-            self.visit(argument)
+            if type(argument) is not ast.Name or roots.get(argument.id) != "":
+                _HANDLERS[type(argument)](self, argument)
+
+    def _looks_up(self, node: ast.Call, chain: str, arguments: list[ast.expr]) -> bool:
+        """Note the literals given to a call, and look-ups by name; whether the call has been dealt with."""
+        for argument in arguments:
+            if type(argument) is ast.Constant:
+                self._literals(node, chain)
+                break
+        if chain in _LOOKUPS or chain.endswith(_IMPORTERS):
+            return self._special(node, chain)
+        return False
 
     def _literals(self, node: ast.Call, chain: str) -> None:
         """Note a call that is given a literal string, where nothing else is spread into it."""
@@ -263,7 +377,7 @@ class _Visitor:
 
     def write_chain(self, chain: str) -> None:
         root = chain.partition(".")[0]
-        if any(root in scope.parameters for scope in self.scopes):
+        if root in self.parameters:
             self.writes["@param"] = None
         else:
             kept = self.outside(chain)
@@ -272,7 +386,6 @@ class _Visitor:
 
     def _special(self, node: ast.Call, chain: str) -> bool:
         """Look-ups by name; whether the call has been dealt with."""
-        name = chain.rpartition(".")[2]
         args = node.args
         if chain in ("getattr", "setattr", "delattr", "hasattr", "vars") and args:
             what = chain_of(args[0])
@@ -295,7 +408,7 @@ class _Visitor:
             self.dynamics[Dynamic("code", "", node.lineno)] = None
         elif chain == "sys.modules.get" and args:
             self.module_by_name(args[0], node)
-        elif name in ("import_module", "__import__") or chain == "pkgutil.resolve_name":
+        elif chain == "pkgutil.resolve_name" or chain.rpartition(".")[2] in _IMPORTERS:
             pattern = self.pattern(args[0]) if args else "*"
             kind = "run" if id(node) in self.discarded else "import"
             self.dynamics[Dynamic(kind, pattern, node.lineno)] = None
@@ -334,21 +447,25 @@ class _Visitor:
         return "*"
 
     def _sizes_of_call(self, node: ast.Call, chain: str) -> None:
-        launching = isinstance(node.func, ast.Subscript)
-        for keyword in node.keywords:
-            if keyword.arg and keyword.arg not in _NO_SIZES and (launching or keyword.arg[:1].isupper()):
-                self._size(keyword.value)
-        last = chain.rpartition(".")[2]
+        if node.keywords:
+            launching = type(node.func) is ast.Subscript
+            for keyword in node.keywords:
+                name = keyword.arg
+                if name and (launching or name[0].isupper()) and name not in _NO_SIZES:
+                    self._size(keyword.value)
+        last = chain[chain.rfind(".") + 1 :]
         if last == "Config":
             for argument in (*node.args[:1], *(k.value for k in node.keywords if k.arg == "kwargs")):
                 if isinstance(argument, ast.Dict):
                     for value in argument.values:
                         self._size(value)
-        elif last in ("min", "max", "minimum", "maximum", "cdiv"):
+        elif last in _LIMITS:
             for argument in node.args:
                 self._size(argument)
 
     def _size(self, node: ast.AST) -> None:
+        if type(node) is not ast.Constant and type(node) is not ast.BinOp:
+            return
         value = integer(node)
         if value is not None and value in _SIZE_RANGE:
             self.sizes.add(value)
@@ -359,16 +476,24 @@ class _Visitor:
             self.reading.add(id(side))
             self.visit(side)
 
-    def assign(self, node: ast.Assign | ast.AnnAssign) -> None:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    def assign(self, node: ast.Assign) -> None:
+        value, targets = node.value, node.targets
+        if any(type(target) is ast.Name and target.id.isupper() for target in targets):
+            for part in _flat([value]):
+                self._size(part)
+        _HANDLERS[type(value)](self, value)
+        for target in targets:
+            if type(target) is not ast.Name or self.has_globals:
+                _HANDLERS[type(target)](self, target)
+
+    def annotated(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
-            if any(isinstance(target, ast.Name) and target.id.isupper() for target in targets):
+            if type(node.target) is ast.Name and node.target.id.isupper():
                 for part in _flat([node.value]):
                     self._size(part)
             self.visit(node.value)
-        if isinstance(node, ast.AnnAssign):
-            self.visit(node.annotation)
-        self.visit_all(targets)
+        self.visit(node.annotation)
+        self.visit(node.target)
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         arguments = node.args
@@ -390,12 +515,12 @@ class _Visitor:
                 if argument.arg[:1].isupper():
                     self._size(default)
         body = [node.body] if isinstance(node, ast.Lambda) else node.body
-        binder = _Binder()
-        for statement in body:
-            binder.visit(statement)
+        words = self.words.within(node) if self.words is not None else Words()
+        binder = Binder(words)
+        binder.visit_all(body)
         parameters = {argument.arg for argument in (*everything, arguments.vararg, arguments.kwarg) if argument}
         scope = _Scope((binder.names | parameters) - binder.globals)
-        scope.globals = binder.globals & self._module_names(node)
+        scope.globals = binder.globals & global_names(node, words)
         if outermost:
             scope.parameters = frozenset(parameters)
             if self.owner and positional and not isinstance(node, ast.Lambda):
@@ -403,14 +528,9 @@ class _Visitor:
                 scope.names.discard(positional[0].arg)
                 scope.parameters = frozenset(parameters - {scope.owner})
         scope.body = [] if isinstance(node, ast.Lambda) else node.body
-        self.scopes.append(scope)
-        for statement in body:
-            self.visit(statement)
-        self.scopes.pop()
-
-    @staticmethod
-    def _module_names(node: ast.AST) -> set[str]:
-        return {name for child in ast.walk(node) if isinstance(child, ast.Global) for name in child.names}
+        self.enter(scope)
+        self.visit_all(body)
+        self.leave()
 
     def class_(self, node: ast.ClassDef) -> None:
         if self.scopes:
@@ -418,9 +538,9 @@ class _Visitor:
         self.visit_all(node.bases)
         for keyword in node.keywords:
             self.visit(keyword.value)
-        self.scopes.append(_Scope(bound_names(*node.body), is_class=True))
+        self.enter(_Scope(bound_names(*node.body), is_class=True))
         self.visit_all(node.body)
-        self.scopes.pop()
+        self.leave()
 
     def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
         names = {
@@ -431,7 +551,7 @@ class _Visitor:
         }
         self.visit(node.generators[0].iter)
         scope = _Scope(names)
-        self.scopes.append(scope)
+        self.enter(scope)
         for position, generator in enumerate(node.generators):
             if position:
                 self.visit(generator.iter)
@@ -439,7 +559,7 @@ class _Visitor:
             self.visit(generator.target)
         for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
             self.visit(part)
-        self.scopes.pop()
+        self.leave()
 
     def import_(self, node: ast.Import | ast.ImportFrom) -> None:
         for item in imports_of(node):
@@ -452,9 +572,6 @@ class _Visitor:
             if chain and self.outside(chain):
                 self.commands[self.outside(chain)] = None
         self.visit(node.value)
-
-    def string(self, node: ast.Constant) -> None:
-        """A literal refers to nothing."""
 
 
 def imports_of(node: ast.Import | ast.ImportFrom) -> list[Import]:
@@ -521,19 +638,41 @@ def _assignments(body: list[ast.stmt], name: str) -> list[ast.expr | None]:
     return plain + [None] * (len(found) - 2 * len(plain))
 
 
+def _types(base: type[ast.AST]) -> Iterator[type[ast.AST]]:
+    yield base
+    for child in base.__subclasses__():
+        yield from _types(child)
+
+
 _HANDLERS: dict[type[ast.AST], Callable[[_Visitor, Any], None]] = {
+    **dict.fromkeys(_types(ast.AST), _Visitor.children),
+    **dict.fromkeys(_types(ast.expr_context), _Visitor.nothing),
+    **dict.fromkeys(_types(ast.operator), _Visitor.nothing),
+    **dict.fromkeys(_types(ast.unaryop), _Visitor.nothing),
+    **dict.fromkeys(_types(ast.boolop), _Visitor.nothing),
+    ast.Constant: _Visitor.nothing,
+    ast.Pass: _Visitor.nothing,
     ast.Name: _Visitor.name,
     ast.Attribute: _Visitor.attribute,
+    ast.BinOp: _Visitor.binary,
+    ast.Tuple: _Visitor.elements,
+    ast.List: _Visitor.elements,
+    ast.keyword: _Visitor.value,
+    ast.Starred: _Visitor.value,
+    ast.Return: _Visitor.value,
     ast.Subscript: _Visitor.subscript,
+    ast.Slice: _Visitor.slice,
     ast.Call: _Visitor.call,
     ast.Compare: _Visitor.compare,
+    ast.IfExp: _Visitor.choice,
     ast.Assign: _Visitor.assign,
-    ast.AnnAssign: _Visitor.assign,
+    ast.AnnAssign: _Visitor.annotated,
+    ast.AugAssign: _Visitor.augmented,
+    ast.If: _Visitor.condition,
     ast.ClassDef: _Visitor.class_,
     ast.Import: _Visitor.import_,
     ast.ImportFrom: _Visitor.import_,
-    ast.Constant: _Visitor.string,
     ast.Expr: _Visitor.expression,
     **dict.fromkeys(_FUNCTIONS, _Visitor.function),
-    **dict.fromkeys(_COMPREHENSIONS, _Visitor.comprehension),
+    **dict.fromkeys(COMPREHENSIONS, _Visitor.comprehension),
 }

@@ -11,6 +11,7 @@ import pytest
 
 from kgate.source import cache
 from kgate.source.cache import FactsStore
+from kgate.source.facts import facts_of
 from kgate.source.index import build_index
 
 
@@ -116,3 +117,48 @@ def test_several_processes_may_share_a_folder(trees, tmp_path):
     )
     running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(3)]
     assert [process.wait() for process in running] == [0, 0, 0]
+
+
+def test_facts_that_were_made_elsewhere_are_kept(trees, files, tmp_path, monkeypatch):
+    store = FactsStore(trees.MemoryTree(files), tmp_path)
+    facts = facts_of(store.tree.read("k.py"))
+    store.put("k.py", facts)
+    assert store.facts("k.py") is facts
+    monkeypatch.setattr(cache, "_MEMORY", {})
+    again = FactsStore(trees.MemoryTree(files), tmp_path)
+    assert again.facts("k.py") == facts
+    assert again.parsed == 0
+
+
+def test_missing_are_the_files_that_would_have_to_be_parsed(trees, files, tmp_path, monkeypatch):
+    files["copy.py"] = files["k.py"]
+    store = FactsStore(trees.MemoryTree(files), tmp_path)
+    store.facts("lib/deep.py")
+    asked = ["k.py", "copy.py", "lib/deep.py", "lib/helpers.py"]
+    assert store.missing(asked) == ["k.py", "lib/helpers.py"]
+    store.facts("k.py")
+    assert store.missing(asked) == ["lib/helpers.py"]
+    monkeypatch.setattr(cache, "_MEMORY", {})
+    assert FactsStore(trees.MemoryTree(files), tmp_path).missing(asked) == ["lib/helpers.py"]
+    assert FactsStore(trees.MemoryTree(files), None).missing(["k.py"]) == []
+    monkeypatch.setattr(cache, "_MEMORY", {})
+    assert FactsStore(trees.MemoryTree(files), None).missing(["k.py"]) == ["k.py"]
+
+
+def test_a_damaged_entry_is_missing(trees, files, tmp_path, monkeypatch):
+    store = FactsStore(trees.MemoryTree(files), tmp_path)
+    store.facts("k.py")
+    for place in tmp_path.rglob("*"):
+        if place.is_file():
+            place.write_bytes(b"nonsense")
+    monkeypatch.setattr(cache, "_MEMORY", {})
+    assert store.missing(["k.py"]) == ["k.py"]
+
+
+def test_a_literal_that_cannot_be_written_is_read_each_time(trees, tmp_path, monkeypatch):
+    tree = trees.MemoryTree({"k.py": "import triton\nf('\\ud800')\n"})
+    first = FactsStore(tree, tmp_path).facts("k.py")
+    monkeypatch.setattr(cache, "_MEMORY", {})
+    again = FactsStore(tree, tmp_path)
+    assert again.facts("k.py") == first
+    assert again.parsed == 1

@@ -109,3 +109,76 @@ def test_baselines_stay_in_a_folder_of_their_own_inside_the_project(folder: str)
 def test_a_root_that_cannot_be_meant_is_refused(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         read(kgate_toml=text)
+
+
+def test_settings_of_the_linter_are_read() -> None:
+    config = read(
+        kgate_toml="""
+select = ["KG2", "missing-declaration"]
+extend-select = ["KG301"]
+ignore = ["KG203"]
+device-decorators = ["ops.jit"]
+guard-decorators = ["with_device"]
+contiguous-decorators = ["utils.make_contiguous"]
+triton = ">=3.6,<4"
+[per-file-ignores]
+"tests/**" = ["ALL"]
+"*_bench.py" = ["KG5", "KG301"]
+"""
+    )
+    assert config.select == ("KG2", "missing-declaration")
+    assert (config.extend_select, config.ignore) == (("KG301",), ("KG203",))
+    assert config.device_decorators == ("ops.jit",)
+    assert config.guard_decorators == ("with_device",)
+    assert config.contiguous_decorators == ("utils.make_contiguous",)
+    assert config.per_file_ignores == (("tests/**", ("ALL",)), ("*_bench.py", ("KG5", "KG301")))
+    assert config.ignored_in("tests/deep/x_bench.py") == ("ALL", "KG5", "KG301")
+    assert config.ignored_in("src/x.py") == ()
+
+
+def test_an_absent_select_differs_from_an_empty_one() -> None:
+    assert read(kgate_toml="").select is None
+    assert read(kgate_toml="select = []").select == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("selects = []", r"unknown key 'tool\.kgate\.selects'"),
+        ("select = 'KG2'", r"tool\.kgate\.select must be a list of strings"),
+        ("per-file-ignores = ['a']", r"tool\.kgate\.per-file-ignores must be a table of lists"),
+        ("per-file-ignores = {'a/**' = 'KG2'}", r"tool\.kgate\.per-file-ignores\.a/\*\* must be a list of strings"),
+        ("device-decorators = ['@jit']", r"tool\.kgate\.device-decorators: '@jit' is not a dotted name"),
+        ("guard-decorators = ['guard()']", r"'guard\(\)' is not a dotted name"),
+        ("triton = 3.6", r"tool\.kgate\.triton must be a string"),
+        ("triton = 'latest'", r"tool\.kgate\.triton: 'latest' is not a comparison"),
+        ("triton = '>=3.6.*'", r"'>=3.6.\*' is not a comparison"),
+    ],
+)
+def test_a_mistake_in_a_setting_of_the_linter_is_named(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        read(pyproject_toml=f"[tool.kgate]\n{text}\n")
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("supported", "allowed", "refused"),
+    [
+        ("", [(2, 0), (3, 6), (9, 9)], []),
+        (">=3.6", [(3, 6), (3, 7), (3, 10), (4,)], [(3, 5), (3, 5, 9), (2, 9)]),
+        (">=3.6.1", [(3, 6), (3, 6, 1)], [(3, 6, 0), (3, 5)]),
+        (">=3.6,<4", [(3, 6), (3, 99)], [(4, 0), (3, 5)]),
+        ("<3.6.0", [(3, 5)], [(3, 6)]),
+        ("<3.6.2", [(3, 6), (3, 6, 1)], [(3, 6, 2), (3, 7)]),
+        (">3.6", [(3, 6), (3, 7)], [(3, 5)]),
+        ("==3.7.*", [(3, 7), (3, 7, 1)], [(3, 6), (3, 8)]),
+        ("~=3.6", [(3, 6), (3, 9)], [(3, 5), (4, 0)]),
+        (">=3.4,!=3.5", [(3, 4), (3, 6)], [(3, 5)]),
+    ],
+)
+def test_the_supported_range_of_triton(
+    supported: str, allowed: list[tuple[int, ...]], refused: list[tuple[int, ...]]
+) -> None:
+    config = Config(triton=supported)
+    assert [version for version in allowed if not config.allows_triton(*version)] == []
+    assert [version for version in refused if config.allows_triton(*version)] == []

@@ -27,12 +27,20 @@ def device(index, name="_k"):
         "import triton\nmy_jit = triton.jit\n@my_jit\n",
         "import triton, functools\nfast_jit = functools.partial(triton.jit, noinline=True)\n@fast_jit\n",
         "from own import wrapped_jit\n@wrapped_jit\n",
+        "from cache import fla_cache_autotune\nimport triton\n"
+        "@fla_cache_autotune(configs=[], key=['N'])\n@triton.jit(do_not_specialize=['n'])\n",
+        "import triton\nfrom tune import libentry, libtuner\n"
+        "@libentry()\n@libtuner(configs=[], key=['N'])\n@triton.heuristics({'B': pick})\n@triton.jit\n",
+        "import triton, triton_dejavu\n@triton_dejavu.autotune(configs=[], key=[])\n@triton.jit\n",
+        "import triton\n@triton.jit\n@checked\n",
+        "from compat import jit_of_the_day\n@jit_of_the_day\n",
     ],
 )
 def test_what_makes_a_device_function(trees, decorators):
     files = {
         "k.py": f"import triton.language as tl\n{decorators}{BODY}",
         "own.py": "import triton\ndef wrapped_jit(fn):\n    return triton.jit(fn)\n",
+        "compat.py": "from triton import jit as jit_of_the_day\n",
     }
     assert device(trees.index(files)) is not None
 
@@ -81,7 +89,8 @@ def test_what_is_a_launch(trees, host):
     assert function.launched
     assert index.undeclared == (function,)
     lines = index.store.tree.read("k.py").decode().split("\n")
-    assert all("_k" in lines[launch.line - 1] or "TABLE" in lines[launch.line - 1] for launch in function.launches)
+    names = ("_k", "TABLE", "kern")
+    assert all(any(name in lines[launch.line - 1] for name in names) for launch in function.launches)
 
 
 def test_a_launch_says_where_it_is_and_who_does_it(trees):

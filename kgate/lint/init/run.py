@@ -1,0 +1,365 @@
+"""``kgate init``: a draft declaration for every kernel of a repository that has none; executes nothing of it."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kgate.lint.init.draft import Draft, Entry, draft
+from kgate.lint.init.launchers import Launcher, Launchers, Skipped, aside
+from kgate.lint.init.naming import files_for, import_of, importable, variable_names
+from kgate.lint.init.project import Project
+from kgate.lint.init.references import Candidate, References
+from kgate.lint.init.registrations import Registrations
+from kgate.lint.init.writing import file_source, folded_import, stub_source, wrapped_import
+from kgate.source.cache import Tree
+from kgate.source.config import Config
+from kgate.source.index import Index, build_index
+from kgate.source.records import DeviceFunction, Finding
+
+PLACEHOLDER = "TODO"
+
+
+class InitError(Exception):
+    """Something that a user asked for and that is not done; ``remedy`` says what to do instead."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message, self.remedy = message, remedy
+
+
+class Progress:
+    """Silence; the command line gives one that speaks."""
+
+    def phase(self, name: str, total: int = 0) -> None:
+        """A new phase begins."""
+
+    def step(self, label: str, failed: bool = False) -> None:
+        """One step is done."""
+
+
+@dataclass(frozen=True)
+class Stub:
+    """One kernel that was drafted."""
+
+    name: str
+    """Name of the variable that declares it."""
+    launcher: str
+    """``path.py::qualname``."""
+    line: int
+    file: str
+    """The file that its declaration is written to."""
+    reference: str
+    fallback: str
+    inferred: tuple[str, ...]
+    """What the code told, with the place: ``x: swiglu.py:41 assert x.dim() == 2``."""
+    left: tuple[str, ...]
+    """What a person has to complete."""
+    device_functions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unlisted:
+    """A launching function that got no stub."""
+
+    launcher: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class InitResult:
+    """What one run found and wrote."""
+
+    stubs: tuple[Stub, ...]
+    files: dict[str, str]
+    """File to its new content."""
+    written: bool
+    declared: int
+    """Launched device functions that a declaration reached before."""
+    undeclared: int
+    """Launched device functions that none reached."""
+    skipped: tuple[Unlisted, ...]
+    unexpected: tuple[Finding, ...]
+    """Findings in the new files beside the placeholders; there should be none."""
+    configuration: str
+    """The table to add to pyproject.toml; empty where there is one."""
+    configured: bool = False
+    """Whether it was added."""
+    notes: tuple[str, ...] = ()
+    schema: str = "kgate.init/1"
+
+
+@dataclass
+class Options:
+    """What the command line asks for."""
+
+    paths: Sequence[str] = ()
+    output: str = ""
+    append: bool = False
+    configure: bool = False
+    dry_run: bool = False
+
+
+@dataclass
+class _Plan:
+    drafts: list[Draft] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    """Launcher to its stub."""
+    imports: dict[str, str] = field(default_factory=dict)
+    files: dict[str, list[Launcher]] = field(default_factory=dict)
+
+
+def init(folder: Path, options: Options, progress: Any = None, env: Mapping[str, str] | None = None) -> InitResult:
+    """Draft declarations for the kernels of the project that a folder lies in, and write them.
+
+    Raises InitError where a file is in the way, ConfigError, and GitError.
+    """
+    from kgate.lint.init.tree import open_tree, relative
+
+    shown = progress or Progress()
+    shown.phase("reading the tree")
+    top, snapshot, config, cache = open_tree(folder, os.environ if env is None else env)
+    wanted = [relative(folder, path, top) for path in options.paths]
+    output = relative(folder, options.output, top) if options.output else ""
+    index = _index(snapshot, config, cache)
+    project = Project(index)
+    bare = [item for item in index.undeclared if not config.excludes(item.path)]
+    chosen = [item for item in bare if _inside(item, wanted)]
+    finder = Launchers(project)
+    launchers = [item for item in finder.find(chosen) if importable(project, item)]
+    plan = _plan(project, launchers, output, shown)
+    files, taken = _contents(plan, top, options)
+    unexpected = _verify(snapshot, config, files, cache) if files else ()
+    table = "" if config.configured else _table(launchers)
+    if not options.dry_run:
+        _write(top, files)
+        if options.configure and table:
+            _configure(top, table)
+    return InitResult(
+        tuple(_stub(item, plan, project) for item in plan.drafts),
+        files,
+        bool(files) and not options.dry_run,
+        sum(1 for item in index.device_functions if item.launched and item.declared_by),
+        len(bare),
+        tuple(Unlisted(item.symbol, item.line, item.reason) for item in _sorted(finder.skipped)),
+        unexpected,
+        table,
+        bool(options.configure and table and not options.dry_run),
+        tuple(taken),
+    )
+
+
+def _index(tree: Tree, config: Config, cache: Path | None) -> Index:
+    aliases = config.device_decorators
+    return build_index(tree, config.roots, cache_dir=cache, exclude=config.exclude, jit_aliases=aliases)
+
+
+def _sorted(skipped: dict[str, Skipped]) -> list[Skipped]:
+    return sorted(skipped.values(), key=lambda item: (item.symbol.partition("::")[0], item.line))
+
+
+def _inside(device: DeviceFunction, wanted: Sequence[str]) -> bool:
+    paths = [device.path, *(launch.path for launch in device.launches)]
+    if not wanted:
+        return not all(aside(launch.path) for launch in device.launches)
+    return any(path == want or want == "." or path.startswith(f"{want}/") for path in paths for want in wanted)
+
+
+def _plan(project: Project, launchers: list[Launcher], output: str, shown: Any) -> _Plan:
+    plan = _Plan()
+    shown.phase("drafting", len(launchers))
+    registrations, references = Registrations(project), References(project)
+    taken = {identity.rpartition("::")[2] for identity in project.index.sites}
+    names = variable_names(launchers, taken)
+    for launcher in launchers:
+        name = names[launcher.symbol]
+        registered = registrations.of(launcher.symbol)
+        made = draft(project, launcher, name, registered)
+        inputs = [entry.name for entry in made.inputs]
+        tensors = [entry.name for entry in made.inputs if entry.source.startswith("Tensor(")]
+        _refer(made, references.of(launcher, inputs, tensors, registered))
+        statement, callee = import_of(project, launcher, name)
+        plan.drafts.append(made)
+        plan.imports[launcher.symbol] = statement
+        plan.texts[launcher.symbol] = stub_source(made, callee)
+        shown.step(name)
+    plan.files = files_for(launchers, output) if launchers else {}
+    return plan
+
+
+def _refer(made: Draft, candidates: list[Candidate]) -> None:
+    """The best candidate that takes the same arguments; the others go into a comment."""
+    usable = [item for item in candidates if item.callable_alike]
+    todo = f"the plain implementation that defines {made.name}"
+    if usable:
+        made.reference = Entry("reference", f'"{usable[0].target}"', [_found(usable[0])])
+        made.fallback = Entry("fallback", f'"{usable[0].target}"')
+    else:
+        made.reference = Entry("reference", f'"{PLACEHOLDER}: {todo}"', [], todo)
+        what = f"what serves inputs outside the envelope of {made.name}"
+        made.fallback = Entry("fallback", f'"{PLACEHOLDER}: {what}"', [], what)
+    others = [item for item in candidates if not usable or item is not usable[0]]
+    if others:
+        made.notes.append(f"Other candidates for the reference: {'; '.join(map(str, others))}")
+
+
+def _found(candidate: Candidate) -> str:
+    return f"{candidate.path.rpartition('/')[2]}:{candidate.line}" if candidate.path else "registered for it"
+
+
+def _contents(plan: _Plan, top: Path, options: Options) -> tuple[dict[str, str], list[str]]:
+    """File to its content; nothing that exists is replaced."""
+    existing = [path for path in plan.files if (top / path).exists()]
+    if existing and not options.append and not options.dry_run:
+        count = sum(len(plan.files[path]) for path in existing)
+        raise InitError(
+            f"{existing[0]} exists and is left as it is; {count} kernels that would go there are not declared",
+            "add them to it with --append, or name another file with --output",
+        )
+    files: dict[str, str] = {}
+    for path, launchers in plan.files.items():
+        stubs = [plan.texts[item.symbol] for item in launchers]
+        imports = [plan.imports[item.symbol] for item in launchers]
+        spaced = _spaced(stubs)
+        if path in existing and options.append:
+            files[path] = appended((top / path).read_text(encoding="utf-8"), spaced, imports)
+        else:
+            files[path] = file_source(spaced, imports)
+    for path in list(files):
+        for parent in Path(path).parents:
+            package = (parent / "__init__.py").as_posix()
+            if parent.name and not (top / package).exists() and len(Path(path).parts) > 1:
+                files.setdefault(package, '"""Declarations of the kernels of this project."""\n')
+    return files, [f"{path} exists" for path in existing]
+
+
+def _spaced(stubs: list[str]) -> list[str]:
+    """Stubs with the blank lines between them: two around functions, one otherwise."""
+    spaced: list[str] = []
+    for at, stub in enumerate(stubs):
+        function = "\ndef " in stub
+        after_function = at > 0 and "\ndef " in stubs[at - 1]
+        if at == 0:
+            spaced.append(("\n" if function else "") + stub)
+        else:
+            spaced.append(("\n\n" if function or after_function else "\n") + stub)
+    return spaced
+
+
+def appended(text: str, stubs: list[str], imports: list[str]) -> str:
+    """A file with stubs at its end, and what they import after its imports; everything else stays as it is."""
+    from kgate.lint.init.writing import used_words
+
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise InitError(f"the file to append to cannot be read: {error.msg} (line {error.lineno})") from None
+    bound = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    missing = [word for word in used_words("\n".join(stubs)) if word not in bound]
+    new = [part for line in sorted(imports) if line.rpartition(" ")[2] not in bound for part in folded_import(line)]
+    new += wrapped_import("kgate", missing) if missing else []
+    ends = [node.end_lineno or 0 for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    lines = text.splitlines()
+    at = max(ends) if ends else _after_docstring(tree)
+    body = [*lines[:at], *new, *lines[at:]]
+    return (
+        "\n".join(body).rstrip("\n")
+        + "\n\n"
+        + ("\n" if stubs[:1] and "\ndef " in stubs[0] else "")
+        + "\n".join([stubs[0].lstrip("\n"), *stubs[1:]]).rstrip("\n")
+        + "\n"
+    )
+
+
+def _after_docstring(tree: ast.Module) -> int:
+    first = tree.body[0] if tree.body else None
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return (first.end_lineno or 0) if first is not None and is_text else 0
+
+
+class _Overlay:
+    """A tree with some files more."""
+
+    def __init__(self, tree: Tree, files: dict[str, str]) -> None:
+        import hashlib
+
+        self.tree = tree
+        self.raw = {path: text.encode("utf-8") for path, text in files.items()}
+        self._files = dict(tree.files()) | {
+            path: hashlib.sha1(b"overlay" + raw, usedforsecurity=False).hexdigest() for path, raw in self.raw.items()
+        }
+
+    def files(self) -> Any:
+        """Path to content id."""
+        return self._files
+
+    def gitlinks(self) -> Any:
+        """Those of the tree."""
+        return self.tree.gitlinks()
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one file."""
+        return self.raw[path] if path in self.raw else self.tree.read(path)
+
+    def read_many(self, paths: Any) -> Any:
+        """Path to bytes of several files."""
+        paths = list(paths)
+        rest = self.tree.read_many([path for path in paths if path not in self.raw])
+        return {**dict(rest), **{path: self.raw[path] for path in paths if path in self.raw}}
+
+
+def _verify(tree: Tree, config: Config, files: dict[str, str], cache: Path | None) -> tuple[Finding, ...]:
+    """Read the new files as the linter will: what it finds there that is no placeholder."""
+    index = _index(_Overlay(tree, files), config, cache)
+    return tuple(item for item in index.findings if item.path in files and not _intended(item))
+
+
+def _intended(finding: Finding) -> bool:
+    return PLACEHOLDER in finding.message
+
+
+def _stub(made: Draft, plan: _Plan, project: Project) -> Stub:
+    symbol = made.launcher.symbol
+    file = next(path for path, items in plan.files.items() if any(item.symbol == symbol for item in items))
+    definition = project.definition(symbol)
+    parts = (*made.inputs, *made.outputs, *made.dims, *made.where)
+    return Stub(
+        made.name,
+        symbol,
+        definition.line if definition is not None else 0,
+        file,
+        made.reference.source.strip('"') if not made.reference.todo else "",
+        made.fallback.source.strip('"') if not made.fallback.todo else "",
+        tuple(f"{entry.name or entry.source}: {why}" for entry in parts for why in entry.evidence),
+        tuple(made.todos()),
+        tuple(sorted(made.launcher.devices)),
+    )
+
+
+def _table(launchers: list[Launcher]) -> str:
+    folders = sorted({item.symbol.partition("/")[0] for item in launchers if "/" in item.symbol.partition("::")[0]})
+    globs = ", ".join(f'"{folder}/**"' for folder in folders) or '"**"'
+    return f"[tool.kgate]\nrequire = [{globs}]\n"
+
+
+def _configure(top: Path, table: str) -> None:
+    path = top / "pyproject.toml"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    path.write_text(text + ("\n" if text and not text.endswith("\n\n") else "") + table, encoding="utf-8")
+
+
+def _write(top: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")

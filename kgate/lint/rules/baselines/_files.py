@@ -1,0 +1,57 @@
+"""The committed baseline files of a project, as its tree holds them, and where findings about them are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgate.baselines.store import File, Layout, read_file
+from kgate.lint.linking import Project
+from kgate.lint.rule import Rule
+from kgate.source.config import Root
+from kgate.source.records import Declaration, Finding
+
+_FILES: dict[int, tuple[Project, list[tuple[Layout, File]]]] = {}
+
+
+def layout_of(root: Root) -> Layout:
+    """Where the baselines of a root lie."""
+    return Layout(root.join(root.baselines), root.path)
+
+
+def files_of(project: Project) -> list[tuple[Layout, File]]:
+    """Every baseline file of the tree, with the layout that it belongs to; read once per project."""
+    known = _FILES.get(id(project))
+    if known is None or known[0] is not project:
+        _FILES.clear()
+        known = _FILES[id(project)] = (project, list(_read(project)))
+    return known[1]
+
+
+def _read(project: Project) -> Iterator[tuple[Layout, File]]:
+    store = project.index.store
+    for root in project.config.roots:
+        layout = layout_of(root)
+        found = {}
+        for path in store.oids:
+            parsed = layout.parse(path) if path.endswith(".jsonl") else None
+            if parsed is not None:
+                found[path] = parsed
+        contents = store.tree.read_many(sorted(found)) if found else {}
+        for path in sorted(found):
+            kernel, target = found[path]
+            yield layout, read_file(path, kernel, target, contents[path])
+
+
+def at_declaration(
+    project: Project, rule: Rule, declaration: Declaration, message: str, remedy: str, severity: str = ""
+) -> Finding:
+    """A finding about a kernel's baselines, at its declaration."""
+    place = (declaration.line, declaration.column, declaration.line, declaration.column + len("kernel("))
+    return project.finding(
+        rule, declaration.path, place, message, remedy, symbol=declaration.qualname, severity=severity
+    )
+
+
+def at_line(project: Project, rule: Rule, path: str, line: int, message: str, remedy: str) -> Finding:
+    """A finding in a baseline file."""
+    return project.finding(rule, path, (max(line, 1), 1, max(line, 1), 2), message, remedy)

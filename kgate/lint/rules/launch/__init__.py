@@ -1,0 +1,1 @@
+"""Rules about compilation, tuning and launch."""

@@ -1,0 +1,1 @@
+"""Rules about memory and indices."""

@@ -1,0 +1,352 @@
+"""KG207 assumed-unit-stride: the kernel takes the outer strides and assumes that the inner one is 1."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from kgate.lint.rule import ERROR, WARNING, Example, Hit, Rule
+
+if TYPE_CHECKING:
+    from kgate.lint.linking import HostKey, LinkedLaunch, Project, Setting
+    from kgate.lint.model.device import Device
+    from kgate.lint.model.host import Host
+    from kgate.lint.records import Candidate
+    from kgate.source.records import Finding
+
+RULE = Rule(
+    code="KG207",
+    name="assumed-unit-stride",
+    severity=WARNING,
+    summary="A kernel takes a tensor's outer strides, assumes an inner stride of 1, and nothing ensures it.",
+    why=(
+        "Passing strides looks as if any layout were served. A transposed tensor, or one whose last axis is a slice with "
+        "a step, has another inner stride, and the kernel reads its neighbours' elements without an error."
+    ),
+    remedy="Pass the inner stride too, call `.contiguous()`, or check it in the launcher; declare the layout.",
+    quiet=(
+        "A declared layout of `contiguous`, `inner_contiguous` or the like; launchers and callers that call "
+        "`.contiguous()`, check a stride or carry a decorator that does; tensors made by the launcher itself."
+    ),
+    sources=("unslothai/unsloth#10617", "ModelTC/LightLLM#1467"),
+    invalid=(
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def _double(x_ptr, y_ptr, x_stride, N, BLOCK: tl.constexpr):
+                row = tl.program_id(0)
+                cols = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + row * x_stride + cols, mask=cols < N)
+                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                tl.store(y_ptr + row * N + cols, x + x, mask=cols < N)
+
+            def double(x):
+                y = x.new_empty(x.shape)
+                _double[(x.shape[0],)](x, y, x.stride(0), x.shape[1], BLOCK=1024)
+                return y
+            """,
+            note="double(x.t()) gives wrong numbers.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            @triton.jit
+            def _double(x_ptr, y_ptr, x_stride, N, BLOCK: tl.constexpr):
+                row = tl.program_id(0)
+                cols = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + row * x_stride + cols, mask=cols < N)
+                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                tl.store(y_ptr + row * N + cols, x + x, mask=cols < N)
+
+            def eager(x):
+                return x + x
+
+            @kernel(
+                reference=eager,
+                fallback=eager,
+                envelope=Envelope(
+                    inputs={"x": Tensor("M N", "float32", layout="any")},
+                    outputs={"y": Tensor("M N", "float32")},
+                    dims={"M": Dim(1, 4096), "N": Dim(1, 1024)},
+                ),
+            )
+            def double(x):
+                y = x.new_empty(x.shape)
+                _double[(x.shape[0],)](x, y, x.stride(0), x.shape[1], BLOCK=1024)
+                return y
+            """,
+            note="An error: the envelope promises any layout.",
+        ),
+    ),
+    valid=(
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def _double(x_ptr, y_ptr, x_stride, N, BLOCK: tl.constexpr):
+                row = tl.program_id(0)
+                cols = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + row * x_stride + cols, mask=cols < N)
+                tl.store(y_ptr + row * N + cols, x + x, mask=cols < N)
+
+            def double(x):
+                x = x.contiguous()
+                y = x.new_empty(x.shape)
+                _double[(x.shape[0],)](x, y, x.stride(0), x.shape[1], BLOCK=1024)
+                return y
+            """,
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            @triton.jit
+            def _double(x_ptr, y_ptr, x_stride, N, BLOCK: tl.constexpr):
+                row = tl.program_id(0)
+                cols = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + row * x_stride + cols, mask=cols < N)
+                tl.store(y_ptr + row * N + cols, x + x, mask=cols < N)
+
+            def eager(x):
+                return x + x
+
+            @kernel(
+                reference=eager,
+                fallback=eager,
+                envelope=Envelope(
+                    inputs={"x": Tensor("M N", "float32", layout="inner_contiguous")},
+                    outputs={"y": Tensor("M N", "float32")},
+                    dims={"M": Dim(1, 4096), "N": Dim(1, 1024)},
+                ),
+            )
+            def double(x):
+                y = x.new_empty(x.shape)
+                _double[(x.shape[0],)](x, y, x.stride(0), x.shape[1], BLOCK=1024)
+                return y
+            """,
+            note="The envelope keeps other layouts away.",
+        ),
+    ),
+)
+
+_STRIDE = re.compile(r"stride", re.IGNORECASE)
+_DECORATOR = re.compile(r"contiguous|input_guard|ensure|tensor_guard", re.IGNORECASE)
+_OWN_STRIDE = re.compile(r"([A-Za-z_]\w*)\.stride\((-?\d+)\)$")
+_DEPTH = 4
+
+
+@RULE.device
+def check(device: Device) -> Iterator[Hit]:
+    """Addresses with a runtime stride on one axis and a bare index on another."""
+    strides = {name for name in device.parameters if _STRIDE.search(name) and name not in device.constexprs}
+    if not strides:
+        return
+    seen: dict[str, Hit] = {}
+    multiplied: set[str] = set()
+    for call in device.accesses:
+        pointers = device.pointers(call.first) if call.first is not None else frozenset()
+        if len(pointers) != 1 or call.first is None:
+            continue
+        pointer = next(iter(pointers))
+        taken, bare, opaque = _terms(device, call.first, strides)
+        if opaque or (not bare and taken):
+            multiplied.add(pointer)
+        elif bare is not None and taken and pointer not in seen:
+            shown = device.module.segment(bare)
+            seen[pointer] = Hit(
+                call.node,
+                f"the {call.name} of {pointer} takes {', '.join(sorted(taken))} for its outer axes and assumes stride 1 along "
+                f"{shown}",
+                "pass that stride too, or make the tensor contiguous or check it in the launcher",
+                data={"pointer": pointer, "strides": sorted(taken)},
+            )
+    for pointer, hit in seen.items():
+        if pointer not in multiplied:
+            yield hit
+
+
+def _terms(device: Device, address: ast.expr, strides: set[str]) -> tuple[set[str], ast.expr | None, bool]:
+    """Strides that terms of an address are multiplied by, a bare term along an axis, and whether a term is unclear."""
+    taken: set[str] = set()
+    bare: ast.expr | None = None
+    opaque = False
+    for term in device.tiles.terms(address):
+        used = {source.removeprefix("param:") for source in device.sources(term)} & strides
+        if used:
+            taken |= used
+        elif device.tiles.axes(term) and not (isinstance(term, ast.Name) and device.pointers(term)):
+            if _counts(device, term):
+                bare = term
+            else:
+                opaque = True
+    return taken, bare, opaque
+
+
+def _counts(device: Device, term: ast.expr) -> bool:
+    """Whether a term is an index itself: an arange, not a product with something."""
+    return isinstance(term, ast.Call) and term in device.tiles.axes(term)
+
+
+@RULE.host
+def handled(host: Host) -> Iterator[Hit]:
+    """Note for the decisions: the parameters that a host function makes contiguous or whose strides it looks at."""
+    found = set()
+    for node, dotted in host.calls:
+        if dotted in (".contiguous", ".is_contiguous") and isinstance(node.func, ast.Attribute):
+            found.add(_root(host, node.func.value))
+        elif dotted == ".stride" and any(
+            isinstance(outer, (ast.Compare, ast.Assert, ast.If)) for outer in _outside(host, node)
+        ):
+            found.add(_root(host, node.func.value))  # type: ignore[attr-defined]
+        elif "contiguous" in dotted.rpartition(".")[2]:
+            found |= {_root(host, item) for item in node.args}
+    found.discard("")
+    extra = host.module.contiguous_decorators
+    decorated = any(_DECORATOR.search(name) or name.rpartition(".")[2] in extra for name in host.decorators)
+    if (found or decorated) and (host.launches or host.call_nodes):
+        yield Hit(
+            host.module.name_place(host.node),
+            "",
+            data={"host": host.name, "handled": sorted(found), "decorated": decorated},
+        )
+
+
+def _outside(host: Host, node: ast.AST) -> Iterator[ast.AST]:
+    for outer in host.ancestors(node):
+        yield outer
+        if isinstance(outer, ast.stmt):
+            return
+
+
+def _root(host: Host, node: ast.expr) -> str:
+    """The parameter that a tensor is, or is a view of; the name itself for anything else."""
+    form = host.forms.of(node)
+    found = re.search(r"[A-Za-z_]\w*(?=[,)]|$)", form)
+    if found is not None and found.group() in host.parameters:
+        return found.group()
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+@RULE.decide
+def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
+    """Reported where an envelope promises other layouts; of an undeclared kernel, where nothing on the way checks."""
+    device = project.device(candidate.path, candidate.symbol) if "pointer" in candidate.data else None
+    if device is None:
+        return
+    pointer, strides = candidate.data["pointer"], candidate.data["strides"]
+    settings = project.settings(device)
+    for setting in settings:
+        root, axes = _strided_input(setting.launch, pointer, strides)
+        if root and not _is_handled(project, (setting.launch.path, setting.launch.launch.by), root):
+            promised = _promised(setting, pointer, axes)
+            if promised:
+                name, layout = promised
+                yield project.confirm(
+                    RULE,
+                    candidate,
+                    f"{candidate.message}; the envelope of {setting.declaration.name} promises layout {layout!r} for {name}",
+                    f"declare layout='inner_contiguous' for {name}, or pass the inner stride too",
+                    severity=ERROR,
+                )
+                return
+    if settings:
+        return
+    for launch in device.launches:
+        root, axes = _strided_input(launch, pointer, strides)
+        if root and -1 not in axes and _unchecked(project, (launch.path, launch.launch.by), root, _DEPTH):
+            yield project.confirm(
+                RULE, candidate, f"{candidate.message}, which {launch.launch.by} does not ensure for {root}"
+            )
+            return
+
+
+def _strided_input(launch: LinkedLaunch, pointer: str, strides: list[str]) -> tuple[str, set[int]]:
+    """The host parameter that is passed as it came, and the axes whose strides are passed with it; else empty."""
+    argument = launch.arguments.get(pointer)
+    if argument is None or launch.host is None:
+        return "", set()
+    root = argument.form
+    if root not in {item.name for item in launch.host.parameters}:
+        return "", set()
+    axes = set()
+    for stride in strides:
+        given = launch.arguments.get(stride)
+        found = _OWN_STRIDE.match(given.form) if given is not None else None
+        if found is None or found.group(1) != root:
+            return "", set()
+        axes.add(int(found.group(2)))
+    return root, axes
+
+
+def _promised(setting: Setting, pointer: str, axes: set[int]) -> tuple[str, str] | None:
+    """The input and its layout, where the layout leaves the stride of the only axis that is not passed open."""
+    from kgate.contract import Tensor
+    from kgate.lint.model.envelope import View
+
+    view = setting.value(pointer)
+    if not isinstance(view, View) or not view.name or not view.strides:
+        return None
+    rest = set(range(len(view.strides))) - {axis % len(view.strides) for axis in axes}
+    if len(rest) != 1:
+        return None
+    stride = view.strides[rest.pop()]
+    spec = setting.declaration.envelope.inputs.get(view.name)
+    if stride is None or stride.number is not None or not isinstance(spec, Tensor):
+        return None
+    return (view.name, spec.layout) if stride.text.startswith("stride(") else None
+
+
+def _unchecked(project: Project, key: HostKey, parameter: str, depth: int) -> bool:
+    """Whether a tensor reaches a host function from outside with nobody looking at its strides."""
+    if _is_handled(project, key, parameter) or depth == 0:
+        return False
+    callers = _callers(project).get(key, ())
+    if not callers:
+        return key[1].rpartition(".")[2] not in ("backward", "setup_context")
+    return any(
+        forms.get(parameter) in {item.name for item in project.hosts[caller].parameters}
+        and _unchecked(project, caller, forms[parameter], depth - 1)
+        for caller, forms in callers
+        if caller in project.hosts
+    )
+
+
+def _is_handled(project: Project, key: HostKey, parameter: str) -> bool:
+    notes = _notes(project).get(key)
+    return notes is not None and bool(notes["decorated"] or parameter in notes["handled"])
+
+
+def _notes(project: Project) -> dict[HostKey, dict[str, Any]]:
+    """What host functions do about contiguity, by file and name."""
+    known: dict[HostKey, dict[str, Any]] | None = project.__dict__.get("_contiguity_notes")
+    if known is None:
+        known = project.__dict__["_contiguity_notes"] = {
+            (path, item.data["host"]): item.data
+            for path, facts in project.files.items()
+            for item in facts.candidates
+            if item.code == RULE.code and "host" in item.data
+        }
+    return known
+
+
+def _callers(project: Project) -> dict[HostKey, list[tuple[HostKey, dict[str, str]]]]:
+    """Host function to the host functions that call it, with what they give for its parameters."""
+    known: dict[HostKey, list[tuple[HostKey, dict[str, str]]]] | None = project.__dict__.get("_callers")
+    if known is None:
+        known = project.__dict__["_callers"] = {}
+        for key in project.hosts:
+            for callee, forms in project.calls_of(key):
+                known.setdefault(callee, []).append((key, forms))
+    return known

@@ -1,0 +1,195 @@
+"""KG203 masked-load-without-other: undefined lanes of a masked load are reduced."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kgate.lint.rule import ERROR, UNSAFE, WARNING, Example, Hit, Rule
+from kgate.lint.rules.memory._shared import ADDITIONS, Reach, reaches, runs_over
+from kgate.source.records import Edit, Fix
+
+if TYPE_CHECKING:
+    from kgate.lint.model.calls import Call
+    from kgate.lint.model.device import Device
+
+RULE = Rule(
+    code="KG203",
+    name="masked-load-without-other",
+    severity=ERROR,
+    summary="A masked load without `other` feeds a reduction, a reversed scan or a dot along the masked axis.",
+    why=(
+        "Without `other` the lanes that the mask turns off hold undefined values. Often they happen to be zero, until "
+        "another backend, a fused load or the interpreter fills them with something else: then every sum, maximum and "
+        "dot over them is wrong, and only for sizes that are no multiple of the block."
+    ),
+    remedy="Give the load the identity of the operation as `other`, or choose with `tl.where` before reducing.",
+    quiet=(
+        "Values that pass `tl.where` first, reductions along an axis that the mask does not bound, loads that only reach "
+        "stores under the same mask, and masks that are true for the whole block."
+    ),
+    sources=(
+        "flagos-ai/FlagGems#3716",
+        "vllm-project/vllm#9014",
+        "pytorch/pytorch#126535",
+        "triton-lang/triton#10448",
+    ),
+    fix=UNSAFE,
+    invalid=(
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def largest(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                offs = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + offs, mask=offs < n)
+                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                tl.store(y_ptr, tl.max(x, axis=0))
+            """,
+            fixed="""
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def largest(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                offs = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + offs, mask=offs < n, other=-float("inf"))
+                tl.store(y_ptr, tl.max(x, axis=0))
+            """,
+            note="FlagGems#3716, before: the maximum sees whatever the masked lanes hold.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def row_dot(a_ptr, b_ptr, c_ptr, K, M: tl.constexpr, N: tl.constexpr, BLOCK_K: tl.constexpr):
+                m = tl.arange(0, M)
+                n = tl.arange(0, N)
+                k = tl.arange(0, BLOCK_K)
+                a = tl.load(a_ptr + m[:, None] * K + k[None, :], mask=k[None, :] < K)
+                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                b = tl.load(b_ptr + k[:, None] * N + n[None, :], mask=k[:, None] < K, other=0.0)
+                tl.store(c_ptr + m[:, None] * N + n[None, :], tl.dot(a, b))
+            """,
+            note="vllm#9014, before: zeros in the other operand do not help, because 0 times NaN is NaN.",
+        ),
+    ),
+    valid=(
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def largest(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                offs = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + offs, mask=offs < n)
+                tl.store(y_ptr, tl.max(tl.where(offs < n, x, -float("inf")), axis=0))
+            """,
+            note="FlagGems#3716, after.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def row_sums(x_ptr, y_ptr, rows, M: tl.constexpr, N: tl.constexpr):
+                m = tl.program_id(0) * M + tl.arange(0, M)
+                n = tl.arange(0, N)
+                x = tl.load(x_ptr + m[:, None] * N + n[None, :], mask=(m < rows)[:, None])
+                tl.store(y_ptr + m, tl.sum(x, axis=1), mask=m < rows)
+            """,
+            note="Whole rows are masked, and the sum runs along the row; undefined sums are not stored.",
+        ),
+    ),
+)
+
+_KEEPS_ZERO = frozenset({"*", "/", "+=", "square", "negated"})
+
+
+@RULE.device
+def check(device: Device) -> Iterator[Hit]:
+    """Masked loads without ``other`` whose masked axis is reduced, those that meet in one reduction together."""
+    groups: dict[ast.Call, list[tuple[Call, list[Reach]]]] = {}
+    for call in device.called("load"):
+        mask = call.argument("mask")
+        if mask is None or call.spread or call.argument("other") is not None:
+            continue
+        masked = device.tiles.bounded(mask)
+        if not masked:
+            continue
+        found = [reach for reach in reaches(device, call.node) if runs_over(device, reach) & masked]
+        if found:
+            first = min((reach.sink.node for reach in found), key=lambda node: (node.lineno, node.col_offset))
+            groups.setdefault(first, []).append((call, found))
+    for sink, loads in groups.items():
+        yield _hit(device, sink, loads)
+
+
+def _hit(device: Device, sink: ast.Call, loads: list[tuple[Call, list[Reach]]]) -> Hit:
+    reached = [reach for _, found in loads for reach in found]
+    shielded = all(
+        any(_filled(device, item) for item in reach.factors) or _other_filled(device, reach) for reach in reached
+    )
+    names = "/".join(dict.fromkeys(f"tl.{reach.sink.name}" for reach in reached))
+    pointers = list(dict.fromkeys(name for call, _ in loads for name in _pointers(device, call)))
+    fix, text = _fix(device, loads)
+    shown = f"loads of {', '.join(pointers)}" if len(loads) > 1 else f"load of {'/'.join(pointers) or 'a tile'}"
+    return Hit(
+        loads[0][0].node,
+        f"the masked lanes of the {shown} are undefined and reach {names} in line {sink.lineno}"
+        + (", where zeros on the other side do not clear a NaN" if shielded else ""),
+        f"add other={text}" if text else f"choose with tl.where(mask, ..., identity) before {names}",
+        severity=WARNING if shielded else "",
+        fixes=(fix,) if fix is not None else (),
+        related=(*((call.node, "this load too") for call, _ in loads[1:]), (sink, "reduced here")),
+    )
+
+
+def _pointers(device: Device, call: Call) -> list[str]:
+    return sorted(device.pointers(call.first)) if call.first is not None else []
+
+
+def _filled(device: Device, factor: ast.expr) -> bool:
+    """Whether a factor is a load whose masked lanes are filled."""
+    factor = device.value_of(factor)
+    while isinstance(factor, ast.Call):
+        call = device.call_of.get(factor)
+        if call is None or call.name not in ("load", "to", "cast"):
+            return False
+        if call.name == "load":
+            return call.argument("other") is not None
+        factor = device.value_of(call.first) if call.first is not None else factor
+    return False
+
+
+def _other_filled(device: Device, reach: Reach) -> bool:
+    """Whether the other operand of a dot is a load whose masked lanes are filled."""
+    if reach.sink.name != "dot":
+        return False
+    left, right = reach.sink.argument("input"), reach.sink.argument("other")
+    other = right if reach.argument is left else left
+    return other is not None and _filled(device, other)
+
+
+def _fix(device: Device, loads: list[tuple[Call, list[Reach]]]) -> tuple[Fix | None, str]:
+    """``other=`` with the identity of everything that the values reach, where there is one, and that identity."""
+    reached = [reach for _, found in loads for reach in found]
+    sinks = {item.sink.name for item in reached}
+    through = frozenset().union(*(item.through for item in reached))
+    if sinks <= ADDITIONS and through <= _KEEPS_ZERO:
+        text, safe = "0.0", True
+    elif sinks <= {"max", "argmax"} and not through:
+        text, safe = '-float("inf")', False
+    elif sinks <= {"min", "argmin"} and not through:
+        text, safe = 'float("inf")', False
+    else:
+        return None, ""
+    edits = tuple(Edit("set-argument", *device.module.place(call.node), text, "other") for call, _ in loads)
+    return Fix(f"Fill the masked lanes with {text}", safe, edits), text

@@ -1,0 +1,205 @@
+"""KG204 wrong-other-identity: masked lanes are filled with something that changes the reduction."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kgate.lint.rule import WARNING, Example, Hit, Rule
+from kgate.lint.rules.memory._shared import Reach, number_of, reaches, runs_over
+
+if TYPE_CHECKING:
+    from kgate.lint.model.device import Device
+
+RULE = Rule(
+    code="KG204",
+    name="wrong-other-identity",
+    severity=WARNING,
+    summary="Masked lanes are filled with a value that is not the identity of the reduction they go into.",
+    why=(
+        "Zeros in a maximum win over a row of negative numbers, zeros in a minimum over positive ones, and an infinity "
+        "in a sum makes the sum infinite. Only blocks with masked lanes are wrong, so that tests with round sizes pass."
+    ),
+    remedy=(
+        "Fill with `-inf` for a maximum, `inf` for a minimum, 0 for a sum and 1 for a product; of integers, with the "
+        "smallest or largest value of the type."
+    ),
+    quiet=(
+        "Data that cannot be negative (an absolute value, a square, an exponential, lengths and counts), reductions along "
+        "an axis that is not masked, and values that pass another `tl.where` first."
+    ),
+    sources=("kakaobrain/trident#143", "flagos-ai/FlagGems#494"),
+    invalid=(
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def row_max(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                offs = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + offs, mask=offs < n, other=0.0)
+                                                               ^^^
+                tl.store(y_ptr, tl.max(x, axis=0))
+            """,
+            note="trident#143, before: the maximum of a row of negative numbers is 0.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def total(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                offs = tl.arange(0, BLOCK)
+                keep = offs < n
+                x = tl.load(x_ptr + offs, mask=keep, other=-float("inf"))
+                                                           ^^^^^^^^^^^^^
+                tl.store(y_ptr, tl.sum(x, axis=0))
+            """,
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def first_small(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                offs = tl.arange(0, BLOCK)
+                keep = offs < n
+                x = tl.load(x_ptr + offs, mask=keep)
+                tl.store(y_ptr, tl.argmin(tl.where(keep, x, 0.0), axis=0))
+                                                            ^^^
+            """,
+        ),
+    ),
+    valid=(
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def row_max(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                offs = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + offs, mask=offs < n, other=-float("inf"))
+                tl.store(y_ptr, tl.max(x, axis=0))
+            """,
+            note="trident#143, after.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def scale(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                offs = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + offs, mask=offs < n, other=0.0)
+                tl.store(y_ptr, tl.max(tl.abs(x), axis=0) / 448.0)
+            """,
+            note="An absolute value is at least 0, and 0 is the identity of its maximum.",
+        ),
+    ),
+)
+
+_LINEAR = frozenset({"*", "/", "+=", "negated"})
+_NOT_NEGATIVE = re.compile(
+    r"len|count|idx|ind(ex|ices)|ids?($|_)|mask|size|offset|prob|num|cu_|var|amax|scale|absmax|cumsum|prefix"
+)
+_HUGE = 1e30
+
+
+@RULE.device
+def check(device: Device) -> Iterator[Hit]:
+    """Fillings of masked loads and of ``tl.where``."""
+    for call in device.called("load", "where"):
+        if call.name == "load":
+            mask, other = call.argument("mask"), call.argument("other")
+        else:
+            mask, other = call.argument("condition"), call.argument("y")
+        if mask is None or other is None or call.spread:
+            continue
+        filling = number_of(device, other)
+        if filling is None:
+            continue
+        masked = device.tiles.bounded(mask)
+        if not masked:
+            continue
+        for reach in reaches(device, call.node):
+            wanted = _identity(device, call.node, filling, reach)
+            if wanted and runs_over(device, reach) & masked:
+                shown = device.module.segment(other)
+                yield Hit(
+                    other,
+                    f"masked lanes are filled with {shown}, which is not the identity of tl.{reach.sink.name} in line "
+                    f"{reach.sink.node.lineno}",
+                    f"fill with {wanted}",
+                    related=((reach.sink.node, "reduced here"),),
+                )
+                break
+
+
+def _identity(device: Device, value: ast.Call, filling: float, reach: Reach) -> str:
+    """What the lanes should hold; empty where the filling does no harm."""
+    name, through = reach.sink.name, reach.through
+    if name in ("max", "argmax"):
+        if filling == 0 and through <= _LINEAR and not _cannot_be_negative(device, value, reach):
+            return '-float("inf"), or the least value of an integer type'
+        if filling >= _HUGE and not through:
+            return '-float("inf")'
+    elif name in ("min", "argmin"):
+        if filling == 0 and not through - _LINEAR - {"abs", "square", "sqrt"}:
+            return 'float("inf"), or the largest value of an integer type'
+        if filling <= -_HUGE and not through:
+            return 'float("inf")'
+    elif name in ("sum", "dot", "cumsum"):
+        if (math.isinf(filling) or abs(filling) >= _HUGE) and through <= _LINEAR | {"+", "-", "square"}:
+            return "0"
+    elif name == "cumprod" and filling == 0 and through <= {"*"}:
+        return "1"
+    return ""
+
+
+def _cannot_be_negative(device: Device, value: ast.Call, reach: Reach) -> bool:
+    """Whether what was loaded or chosen is a count, an index, a probability or an absolute value."""
+    call = device.call_of[value]
+    filled = call.argument("other" if call.name == "load" else "y")
+    integral = isinstance(filled, ast.Constant) and isinstance(filled.value, int)
+    if integral and not device.type_of(reach.argument).startswith(("float", "bfloat")):
+        return True  # of integers, counts and indices are the rule
+    if call.name == "where":
+        chosen = call.argument("x")
+        return chosen is None or _computed_not_negative(device, chosen)
+    return any(_NOT_NEGATIVE.search(name.lower()) for name in device.pointers(call.first)) if call.first else True
+
+
+def _computed_not_negative(device: Device, node: ast.expr, depth: int = 0) -> bool:
+    node = device.value_of(node)
+    if isinstance(node, ast.Constant):
+        return not isinstance(node.value, (int, float)) or node.value >= 0
+    if isinstance(node, ast.BinOp) and depth < 10:
+        same = isinstance(node.op, ast.Mult) and device.tiles.number(node.left) == device.tiles.number(node.right)
+        both = isinstance(node.op, (ast.Add, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod))
+        return same or (
+            both
+            and _computed_not_negative(device, node.left, depth + 1)
+            and _computed_not_negative(device, node.right, depth + 1)
+        )
+    if isinstance(node, ast.Call):
+        call = device.call_of.get(node)
+        name = call.name if call is not None else ""
+        if name in ("abs", "exp", "exp2", "sigmoid", "sqrt", "rsqrt", "arange", "program_id", "softmax", ""):
+            return True
+        if name in ("to", "cast") and call is not None and call.first is not None:
+            return device.type_of(call.first) == "int1" or _computed_not_negative(device, call.first, depth + 1)
+        if name == "load" and call is not None and call.first is not None:
+            return any(_NOT_NEGATIVE.search(item.lower()) for item in device.pointers(call.first))
+    if isinstance(node, ast.Compare):
+        return True
+    if isinstance(node, ast.Name):
+        return bool(_NOT_NEGATIVE.search(node.id.lower()))
+    return False
