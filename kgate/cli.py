@@ -325,6 +325,8 @@ def lint(paths: tuple[str, ...], watch: bool, output: Path | None, **options: An
     hides a finding.
     """
     _check_lint(options)
+    if watch and options["add_ignore"] is not None:
+        raise click.UsageError("--watch would ignore every mistake as it is made; use --add-ignore alone")
     _writable(output, None)
     if not watch:
         sys.exit(_lint(paths, output, **options))
@@ -402,7 +404,7 @@ def _lint(
     if options["diff"]:
         stream.write(result.diff)
         if not quiet:
-            click.echo("\n".join(summary(result)), err=True)
+            click.echo("\n".join([*(f"note: {note}" for note in result.notes), *summary(result)]), err=True)
     elif statistics:
         render_statistics(report, stream, style)
     else:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import ast
 import gc
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
-from kgate.lint.records import Candidate, DeviceSummary, HostSummary, Launch, LintFacts, LocalFinding, Range
+from kgate.lint.records import (
+    Candidate,
+    DeviceSummary,
+    HostSummary,
+    Launch,
+    LintFacts,
+    LocalFinding,
+    Range,
+    Suppression,
+)
 from kgate.lint.registry import rules
 from kgate.lint.rule import Hit, Rule
-from kgate.source.text import UnreadableText, decode
+from kgate.source.facts import Parsed, parse_source
 
 CUDA_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".hip", ".cpp", ".cc")
 CRASH = "KG005"
@@ -35,20 +43,15 @@ DEFAULT = Settings()
 """What a project has that configures nothing."""
 
 
-def analyse(path: str, raw: bytes, settings: Settings = DEFAULT, tree: ast.Module | None = None) -> LintFacts:
-    """The facts of one file: Python, or CUDA C++ by its suffix. ``tree``: its syntax tree, where that is at hand."""
+def analyse(path: str, raw: bytes, settings: Settings = DEFAULT, parsed: Parsed | None = None) -> LintFacts:
+    """The facts of one file: Python, or CUDA C++ by its suffix. ``parsed``: the file, where it was parsed already."""
     if path.endswith(CUDA_SUFFIXES):
         return _analyse_cuda(path, raw)
-    try:
-        text = decode(raw)
-        if tree is None:
-            with warnings.catch_warnings(), _no_collection():
-                warnings.simplefilter("ignore")
-                tree = ast.parse(text)
-    except (UnreadableText, SyntaxError, ValueError, RecursionError, MemoryError):
-        return LintFacts(suppressions=_suppressions(raw), lines=raw.count(b"\n"))
+    parsed = parsed or parse_source(raw)
+    if parsed.tree is None:
+        return LintFacts(suppressions=_suppressions(parsed.text), lines=raw.count(b"\n"))
     with _no_collection():
-        return _Analysis(path, text, tree, settings).facts()
+        return _Analysis(path, parsed.text, parsed.tree, settings).facts()
 
 
 class _Analysis:
@@ -77,7 +80,7 @@ class _Analysis:
             tuple(self.devices),
             tuple(self.launches),
             tuple(self.hosts),
-            _suppressions(self.module.text.encode("utf-8", "surrogatepass")),
+            _suppressions(self.module.text),
             self.module.text.count("\n"),
         )
 
@@ -108,22 +111,25 @@ class _Analysis:
 
             for source in cuda_strings_of(module.path, module.tree, module.text):
                 self._cuda(source)
+                self.devices += source.summaries
 
     def _cuda(self, source: Any) -> None:
         for rule in rules():
             for check in rule.cuda_checks:
-                self._run(rule, check, source, "")
+                self._run(rule, check, source, source.symbol_at)
 
-    def _run(self, rule: Rule, check: Callable[[Any], Iterable[Hit]], subject: Any, symbol: str) -> None:
+    def _run(
+        self, rule: Rule, check: Callable[[Any], Iterable[Hit]], subject: Any, symbol: str | Callable[[Range], str]
+    ) -> None:
         try:
             for hit in check(subject):
-                self._take(rule, hit, symbol)
+                self._take(rule, hit, symbol if isinstance(symbol, str) else symbol(self._place(hit.node)))
         except RecursionError:
             raise
         except Exception as error:  # one rule's mistake must not cost the findings of the others
             place = (1, 1, 1, 1)
             message = f"{rule.code} {rule.name} failed here ({type(error).__name__}: {error}); please report it"
-            self.findings.append(LocalFinding(CRASH, "note", place, message, "", symbol))
+            self.findings.append(LocalFinding(CRASH, "note", place, message))
 
     def _take(self, rule: Rule, hit: Hit, symbol: str) -> None:
         place = self._place(hit.node)
@@ -158,20 +164,12 @@ def _analyse_cuda(path: str, raw: bytes) -> LintFacts:
     )
 
 
-def _suppressions(raw: bytes) -> tuple[Any, ...]:
-    if b"kgate:" not in raw:
+def _suppressions(text: str) -> tuple[Suppression, ...]:
+    if "kgate:" not in text:
         return ()
     from kgate.lint.suppress import suppressions_of
 
-    return suppressions_of(raw.decode("utf-8", "surrogatepass") if _is_utf8(raw) else raw.decode("latin-1"))
-
-
-def _is_utf8(raw: bytes) -> bool:
-    try:
-        raw.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return False
-    return True
+    return suppressions_of(text)
 
 
 @contextmanager

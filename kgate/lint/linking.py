@@ -1,4 +1,4 @@
-"""The linked project: device functions, who launches them with which arguments, and the kernels that promise something."""
+"""The linked project: device functions, who launches them with which arguments, and the kernels that reach them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ HostKey = tuple[str, str]
 
 DEPTH = 5
 """Calls between a declared launcher and the launch that are followed."""
+MOST_CONSTANTS = 50
+"""Constants behind a tuner's configurations that are looked at."""
 MOST_WAYS = 4
 """Ways from one launcher to one host function that are looked at."""
 
@@ -127,7 +129,10 @@ class Setting:
 class LinkedDevice:
     """A device function with its launches and the kernels that reach it."""
 
-    def __init__(self, function: DeviceFunction, summary: DeviceSummary, kernels: tuple[Declaration, ...]) -> None:
+    def __init__(
+        self, function: DeviceFunction, summary: DeviceSummary, kernels: tuple[Declaration, ...], index: Index
+    ) -> None:
+        self._index = index
         self.function = function
         self.identity = function.identity
         self.path = function.path
@@ -141,6 +146,8 @@ class LinkedDevice:
         tuned = self.summary.autotune
         if tuned is not None and parameter in tuned.values:
             return tuned.values[parameter]
+        if tuned is not None and parameter in self._imported:
+            return self._imported[parameter]
         if (tuned is not None and parameter in tuned.configured) or parameter in self.summary.heuristics:
             return ()
         for item in self.summary.parameters:
@@ -149,15 +156,45 @@ class LinkedDevice:
         return ()
 
     @cached_property
+    def _imported(self) -> dict[str, tuple[int, ...]]:
+        """Integers in configurations that a declared kernel's decorators take from other files."""
+        from kgate.source.uses import integer
+
+        values: dict[str, dict[int, None]] = {}
+        for node in self._imported_nodes() if self.kernels else ():
+            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Dict):
+                for key, value in zip(node.args[0].keys, node.args[0].values, strict=True):
+                    number = integer(value)
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str) and number is not None:
+                        values.setdefault(key.value, {})[number] = None
+        return {name: tuple(numbers) for name, numbers in values.items()}
+
+    def _imported_nodes(self) -> Iterator[ast.AST]:
+        """Nodes of the constants that the decorators name, and that those name in turn."""
+        names = self._index.names
+        waiting = [
+            (self.path, chain)
+            for definition in names.definitions(self.identity)
+            for decorator in definition.decorators
+            for chain, _ in decorator.uses.refs
+        ]
+        seen: set[str] = set()
+        while waiting and len(seen) < MOST_CONSTANTS:
+            path, chain = waiting.pop()
+            for symbol in names.resolve(path, chain).symbols:
+                for definition in names.definitions(symbol) if symbol not in seen else ():
+                    if definition.kind == "constant" and definition.value is not None:
+                        yield from ast.walk(definition.value.parse())
+                        waiting += [(_key(symbol)[0], inner) for inner, _ in definition.uses.refs]
+                seen.add(symbol)
+
+    @cached_property
     def targets(self) -> tuple[str, ...]:
         """Concrete targets of all kernels that reach it; empty where none declares any."""
         from kgate.contract.targets import expand
 
-        return tuple(
-            dict.fromkeys(
-                str(item) for kernel in self.kernels for target in kernel.envelope.targets for item in expand(target)
-            )
-        )
+        declared = [kernel.envelope.targets for kernel in self.kernels if kernel.envelope.targets]
+        return tuple(dict.fromkeys(target for targets in declared for target in expand(targets)))
 
 
 class Project:
@@ -188,7 +225,7 @@ class Project:
             if summary is None:
                 continue
             kernels = tuple(self.declarations[name] for name in function.declared_by if name in self.declarations)
-            device = found[function.identity] = LinkedDevice(function, summary, kernels)
+            device = found[function.identity] = LinkedDevice(function, summary, kernels, self.index)
             for place in function.launches:
                 launched.setdefault((place.path, place.line), []).append(device)
         for path in sorted({path for path, _ in launched}):

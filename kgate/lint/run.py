@@ -19,7 +19,7 @@ from kgate.lint.store import LintStore
 from kgate.lint.suppress import ABOUT_COMMENTS, add_ignores_to
 from kgate.lint.suppress import apply as apply_suppressions
 from kgate.lint.suppress import check as check_suppressions
-from kgate.source.cache import Tree
+from kgate.source.cache import FactsStore, Tree
 from kgate.source.config import Config, ConfigError, load_config_from
 from kgate.source.index import Index, build_index
 from kgate.source.records import Finding
@@ -115,9 +115,10 @@ class _Run:
         else:
             findings = self.look()
         if options.add_ignore is not None:
-            ignored, more = self._add_ignores(findings, options.add_ignore)
-            notes += more
+            hidden = self.suppressed
+            notes += self._add_ignores(findings, options.add_ignore)
             findings = self.look()
+            ignored = max(self.suppressed - hidden, 0)
         index = self.index
         assert index is not None
         frameworks: dict[str, int] = {}
@@ -185,11 +186,12 @@ class _Run:
     def _keep(self, path: str, before: bytes, after: bytes) -> None:
         self.written[path] = after
 
-    def _add_ignores(self, findings: Sequence[Finding], reason: str) -> tuple[int, list[str]]:
+    def _add_ignores(self, findings: Sequence[Finding], reason: str) -> list[str]:
+        """Write an ignore for each finding; what was left alone, and why."""
         from kgate.lint.fixes import ChangedSince, Folder
 
         folder = Folder(self.project.top)
-        added, notes = 0, []
+        notes: list[str] = []
         by_path: dict[str, list[Finding]] = {}
         for item in findings:
             if item.code not in ABOUT_COMMENTS:
@@ -202,10 +204,9 @@ class _Run:
                 continue
             try:
                 folder.write(path, before, after)
-                added += len(items)
             except ChangedSince as why:
                 notes.append(f"{path} was left alone: {why}")
-        return added, notes
+        return notes
 
 
 def settle(
@@ -214,7 +215,8 @@ def settle(
     """The findings that are shown, in the order of file and place, and how many an ignore hides."""
     active = [item for item in findings if selection.active(item.code, item.path)]
     suppressions = {path: facts.suppressions for path, facts in files.items() if facts.suppressions}
-    kept, unused = apply_suppressions(active, suppressions, selection)
+    unable = () if selection.config.configured else ("KG101",)  # one note there, and no finding each
+    kept, unused = apply_suppressions(active, suppressions, selection, unable=unable)
     hidden = len(active) - len(kept)
     kept += unused
     for path, items in suppressions.items():
@@ -242,6 +244,12 @@ def contract_findings(index: Index, config: Config, *, changed: bool = True) -> 
 def settings_of(config: Config) -> Settings:
     """What a file's own facts depend on in a configuration."""
     return Settings(config.device_decorators, config.guard_decorators, config.contiguous_decorators)
+
+
+def first_paths(store: FactsStore, config: Config) -> list[str]:
+    """Files that mention kernels at all; nearly all that the index will ask for."""
+    python = [path for path in store.oids if path.endswith(".py") and not config.excludes(path)]
+    return store.mentioning(sorted(python))
 
 
 def lint_paths(index: Index, config: Config) -> list[str]:

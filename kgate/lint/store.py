@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kgate.lint.analysis import CUDA_SUFFIXES, Settings, analyse
 from kgate.lint.records import LintFacts
 from kgate.source.cache import FactsStore
+from kgate.source.disk import Disk
+from kgate.source.facts import FileFacts, facts_of, parse_source
 
 _TOGETHER = 24
 """Files that one process analyses faster alone than two that have to be started."""
@@ -29,50 +33,95 @@ class LintStore:
         """Files that were analysed, not remembered."""
         version = f"lint-{rule_set_version()}-py{sys.version_info[0]}.{sys.version_info[1]}"
         own = hashlib.blake2b(msgspec.json.encode(settings), digest_size=6).hexdigest()
-        self.disk = _Disk(Path(cache_dir) / f"{version}-{own}" if cache_dir is not None else None)
+        self.disk = Disk(Path(cache_dir) / f"{version}-{own}" if cache_dir is not None else None)
+        self._known: dict[str, LintFacts] = {}
 
     def read(self, paths: Sequence[str], processes: int = 0) -> dict[str, LintFacts]:
-        """The facts of files of the tree, in the order given."""
-        found: dict[str, LintFacts] = {}
+        """The lint facts of files of the tree, in the order given; facts of Python files are remembered on the way.
+
+        Where there are many files to analyse and ``processes`` (by default one per core) allows it, several processes
+        share them.
+        """
+        keys = {path: self._key(path) for path in paths}
         missing: dict[str, str] = {}
-        for path in paths:
-            key = self._key(path)
-            known = self.disk.load(key)
-            if known is None:
-                missing.setdefault(key, path)
-            else:
-                found[path] = known
+        for path, key in keys.items():
+            if key not in self._known and key not in missing:
+                known = self._load(key)
+                if known is None:
+                    missing[key] = path
+                else:
+                    self._known[key] = known
         if missing:
-            fresh = self._analyse(missing, processes or os.cpu_count() or 1)
+            self._analyse(missing, processes or os.cpu_count() or 1)
             self.analysed += len(missing)
-            for path in paths:
-                if path not in found:
-                    found[path] = fresh[self._key(path)]
-        return {path: found[path] for path in paths}
+        return {path: self._known[key] for path, key in keys.items()}
+
+    def pack(self) -> None:
+        """Put what was read together on disk, where many entries were read one by one."""
+        self.disk.pack(self._known)
 
     def _key(self, path: str) -> str:
         kind = "cuda" if path.endswith(CUDA_SUFFIXES) else "py"
         return f"{self.store.oids[path]}-{kind}"
 
-    def _analyse(self, missing: dict[str, str], processes: int) -> dict[str, LintFacts]:
+    def _load(self, key: str) -> LintFacts | None:
+        body = self.disk.load(key)
+        if body is None:
+            return None
+        try:
+            return msgspec.msgpack.decode(body, type=LintFacts)
+        except msgspec.MsgspecError:
+            return None
+
+    def _analyse(self, missing: dict[str, str], processes: int) -> None:
         contents = self.store.tree.read_many(list(missing.values()))
-        jobs = [(key, path, contents[path]) for key, path in missing.items()]
+        python = [path for path in missing.values() if not path.endswith(CUDA_SUFFIXES)]
+        without_facts = set(self.store.missing(python))
+        jobs = [_Job(key, path, contents[path], path in without_facts) for key, path in missing.items()]
         # the largest first, dealt out in turn, so that the processes end together
-        jobs.sort(key=lambda job: -len(job[2]))
+        jobs.sort(key=lambda job: -len(job.raw))
         if processes < 2 or len(jobs) < _TOGETHER or not hasattr(os, "fork"):
             results = _work(jobs, self.settings)
         else:
             results = _in_processes(jobs, self.settings, processes)
-        for key, body in results:
+        paths = {job.key: job.path for job in jobs}
+        for key, body, facts in results:
             self.disk.save(key, body)
-        return {key: msgspec.msgpack.decode(body, type=LintFacts) for key, body in results}
+            self._known[key] = msgspec.msgpack.decode(body, type=LintFacts)
+            if facts:
+                self.store.put(paths[key], msgspec.msgpack.decode(facts, type=FileFacts))
 
 
-def _work(jobs: Iterable[tuple[str, str, bytes]], settings: Settings) -> list[tuple[str, bytes]]:
-    return [(key, msgspec.msgpack.encode(analyse(path, raw, settings))) for key, path, raw in jobs]
+class _Job(NamedTuple):
+    key: str
+    path: str
+    raw: bytes
+    facts: bool
+    """Whether the file's facts are wanted as well."""
 
 
-def _in_processes(jobs: list[tuple[str, str, bytes]], settings: Settings, processes: int) -> list[tuple[str, bytes]]:
+def _work(jobs: Iterable[_Job], settings: Settings) -> list[tuple[str, bytes, bytes]]:
+    """Key, encoded lint facts and encoded facts (empty where not wanted) of each file, which is parsed once."""
+    done = []
+    for job in jobs:
+        if job.path.endswith(CUDA_SUFFIXES):
+            done.append((job.key, msgspec.msgpack.encode(analyse(job.path, job.raw, settings)), b""))
+            continue
+        parsed = parse_source(job.raw)
+        facts = b""
+        if job.facts:
+            with contextlib.suppress(UnicodeEncodeError):  # half a surrogate pair: read anew by who needs it
+                facts = msgspec.msgpack.encode(facts_of(job.raw, parsed))
+        found = analyse(job.path, job.raw, settings, parsed)
+        try:
+            body = msgspec.msgpack.encode(found)
+        except UnicodeEncodeError:
+            body = msgspec.msgpack.encode(without_surrogates(found))
+        done.append((job.key, body, facts))
+    return done
+
+
+def _in_processes(jobs: list[_Job], settings: Settings, processes: int) -> list[tuple[str, bytes, bytes]]:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
@@ -96,35 +145,16 @@ def rule_set_version() -> str:
     return seen.hexdigest()
 
 
-class _Disk:
-    """One file per key, with a checksum; files appear atomically, and a folder that cannot be written is ignored."""
+def without_surrogates(facts: LintFacts) -> LintFacts:
+    """Lint facts whose texts can be encoded: halves of surrogate pairs are written as escapes."""
+    return msgspec.convert(_escaped(msgspec.to_builtins(facts)), LintFacts)
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
 
-    def load(self, key: str) -> LintFacts | None:
-        if self.folder is None:
-            return None
-        try:
-            raw = (self.folder / key[:2] / key[2:]).read_bytes()
-        except OSError:
-            return None
-        body = raw[16:]
-        if hashlib.blake2b(body, digest_size=16).digest() != raw[:16]:
-            return None
-        try:
-            return msgspec.msgpack.decode(body, type=LintFacts)
-        except msgspec.MsgspecError:
-            return None
-
-    def save(self, key: str, body: bytes) -> None:
-        if self.folder is None:
-            return
-        place = self.folder / key[:2] / key[2:]
-        temporary = place.with_name(f".{place.name}.{os.getpid()}")
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(hashlib.blake2b(body, digest_size=16).digest() + body)
-            os.replace(temporary, place)
-        except OSError:
-            return
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, (list, tuple)):
+        return [_escaped(item) for item in value]
+    if isinstance(value, dict):
+        return {_escaped(key): _escaped(item) for key, item in value.items()}
+    return value

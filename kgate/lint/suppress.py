@@ -12,7 +12,7 @@ from kgate.lint.records import Range, Suppression
 from kgate.lint.selection import Catalogue, Selection
 from kgate.source.records import Edit, Finding, Fix
 
-UNREADABLE, UNUSED, WITHOUT_REASON, UNKNOWN = "KG001", "KG002", "KG003", "KG004"
+UNREADABLE, UNUSED, WITHOUT_REASON, UNKNOWN, UNEXAMINED = "KG001", "KG002", "KG003", "KG004", "KG005"
 ABOUT_COMMENTS = frozenset({UNUSED, WITHOUT_REASON, UNKNOWN})
 """Rules about the comments themselves; no comment hides their findings."""
 HOW = "write `kgate: ignore[KG203] reason`, with the code of each rule that is to be quiet here"
@@ -162,13 +162,13 @@ def apply(
 
     ``findings`` are those of whole files, before they are narrowed to changed lines, with rules off already taken
     out; ``unable`` are codes that this run could not find. A comment counts as unused only where every rule that it
-    names was on in its file and the file could be read.
+    names was on in its file and the whole file was examined.
     """
     kept: list[Finding] = []
     used: set[tuple[str, int, str]] = set()
     unread: set[str] = set()
     for finding in findings:
-        if finding.code == UNREADABLE:
+        if finding.code in (UNREADABLE, UNEXAMINED):
             unread.add(finding.path)
         hidden = False
         for number, item in enumerate(suppressions.get(finding.path, ())):

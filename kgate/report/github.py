@@ -6,7 +6,6 @@ from typing import IO
 
 from kgate.gate.records import BASELINE, ERROR, FAIL, INCONCLUSIVE, NEW, WARN, Report, Verdict
 from kgate.report import text
-from kgate.source.records import Finding
 
 # GitHub shows ten annotations of a kind per step and drops the rest without a word.
 SHOWN = 10
@@ -49,28 +48,23 @@ def render(report: Report, stream: IO[str]) -> None:
     for _, level, path, line, title, message_text in sorted(told, key=lambda item: item[0]):
         counts[level] = counts.get(level, 0) + 1
         if counts[level] <= SHOWN:
-            where = f"file={_property(path)},line={line},title={_property('kgate: ' + title)}"
-            stream.write(f"::{level} {where}::{_data(message_text)}\n")
+            where = f"file={escaped_property(path)},line={line},title={escaped_property('kgate: ' + title)}"
+            stream.write(f"::{level} {where}::{escaped(message_text)}\n")
     for level, count in counts.items():
         if count > SHOWN:
             stream.write(f"{count - SHOWN} more of level {level} are in `kgate check --format json`\n")
     stream.write(f"{report.explanation}\n{text.closing(report)}\n")
 
 
-def annotation(item: Finding) -> str:
-    """The workflow command of one static finding."""
-    message = item.message + (f"\n{item.remedy}" if item.remedy else "")
-    where = f"file={_property(item.path)},line={item.line},endLine={item.end_line},col={item.column}"
-    return f"::{_finding_level(item.severity)} {where},title={_property('kgate: ' + item.code)}::{_data(message)}"
-
-
 def _finding_level(severity: str) -> str:
     return {"error": "error", "warning": "warning"}.get(severity, "notice")
 
 
-def _data(value: str) -> str:
+def escaped(value: str) -> str:
+    """The text of a command, in one line."""
     return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(value: str) -> str:
-    return _data(value).replace(":", "%3A").replace(",", "%2C")
+def escaped_property(value: str) -> str:
+    """The value of a command's property."""
+    return escaped(value).replace(":", "%3A").replace(",", "%2C")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
+from kgate.source.disk import Disk
 from kgate.source.facts import VERSION, FileFacts, facts_of
 
 _TOKENS = (b"kgate", b"triton", b"kernel", b"numba", b"tilelang", b"pallas")
-_CHECKSUM = 16
 _MEMORY: dict[str, FileFacts] = {}
 _MEMORY_LIMIT = 50_000
 
@@ -40,15 +38,14 @@ class Tree(Protocol):
 class FactsStore:
     """The facts of one tree's files, read when they are first asked for.
 
-    On disk there is one file per content and version of the facts, with a checksum: what does not match is read again.
-    Files appear atomically, so that several processes may share a folder; a folder that cannot be written is ignored.
+    On disk they lie by content and version of the facts; what does not match its checksum is read again.
     """
 
     def __init__(self, tree: Tree, cache_dir: str | os.PathLike[str] | None = None) -> None:
         self.tree = tree
         self.oids: dict[str, str] = dict(tree.files())
         version = f"facts-{VERSION}-py{sys.version_info[0]}.{sys.version_info[1]}"
-        self.folder = Path(cache_dir) / version if cache_dir is not None else None
+        self.disk = Disk(Path(cache_dir) / version if cache_dir is not None else None)
         self.parsed = 0
         """Files that were parsed, not remembered."""
 
@@ -71,7 +68,7 @@ class FactsStore:
         self.parsed += 1
         _remember(oid, facts)
         with contextlib.suppress(UnicodeEncodeError):  # a literal may hold half of a surrogate pair, which no file can
-            self._save(oid, msgspec.msgpack.encode(facts))
+            self.disk.save(oid, msgspec.msgpack.encode(facts))
 
     def missing(self, paths: Iterable[str]) -> list[str]:
         """Those of the paths whose facts are remembered neither in the process nor on disk.
@@ -98,7 +95,7 @@ class FactsStore:
             contents = self.tree.read_many(missing)
             fresh = {self.oids[path]: any(token in contents[path] for token in _TOKENS) for path in missing}
             known = {**self._interest(), **fresh}
-            self._save("mentioning", msgspec.msgpack.encode(known))
+            self.disk.save("mentioning", msgspec.msgpack.encode(known))
         return [path for path in paths if known[self.oids[path]]]
 
     def containing(self, paths: Iterable[str], token: bytes) -> list[str]:
@@ -106,52 +103,26 @@ class FactsStore:
         contents = self.tree.read_many(list(paths))
         return [path for path, raw in contents.items() if token in raw]
 
+    def pack(self) -> None:
+        """Put the facts of the tree's files together on disk, where many were read one by one."""
+        self.disk.pack({*self.oids.values(), "mentioning"})
+
     def _interest(self) -> dict[str, bool]:
-        raw = self._read("mentioning")
+        raw = self.disk.load("mentioning")
         if raw is not None:
             with contextlib.suppress(msgspec.MsgspecError):
                 return msgspec.msgpack.decode(raw, type=dict[str, bool])
         return {}
 
     def _load(self, oid: str) -> FileFacts | None:
-        raw = self._read(oid)
+        raw = self.disk.load(oid)
         if raw is not None:
             with contextlib.suppress(msgspec.MsgspecError):
                 return msgspec.msgpack.decode(raw, type=FileFacts)
         return None
-
-    def _read(self, key: str) -> bytes | None:
-        if self.folder is None:
-            return None
-        try:
-            raw = (self.folder / key[:2] / key[2:]).read_bytes()
-        except OSError:
-            return None
-        body = raw[_CHECKSUM:]
-        return body if _checksum(body) == raw[:_CHECKSUM] else None
-
-    def _save(self, key: str, body: bytes) -> None:
-        if self.folder is None:
-            return
-        place = self.folder / key[:2] / key[2:]
-        temporary = ""
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=place.parent)
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(_checksum(body) + body)
-            os.replace(temporary, place)
-        except OSError:
-            if temporary:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
 
 
 def _remember(oid: str, facts: FileFacts) -> None:
     if len(_MEMORY) > _MEMORY_LIMIT:
         _MEMORY.clear()
     _MEMORY[oid] = facts
-
-
-def _checksum(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=_CHECKSUM).digest()

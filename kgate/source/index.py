@@ -197,14 +197,14 @@ def _excluded(path: str, exclude: Sequence[str]) -> bool:
 
 
 def build_index(
-    snapshot: Tree,
+    snapshot: Tree | FactsStore,
     roots: Sequence[Root | str] = (),
     *,
     cache_dir: str | os.PathLike[str] | None = None,
     exclude: Sequence[str] = (),
     jit_aliases: Iterable[str] = (),
 ) -> Index:
-    """Index a tree.
+    """Index a tree, or one whose facts are read already.
 
     ``roots``: projects inside the repository, as configured or as bare folders; the repository itself where empty.
     ``cache_dir``: where facts are remembered by content; nowhere where None. ``exclude``: globs of files whose
@@ -212,4 +212,5 @@ def build_index(
     ``jit_aliases``: further decorators, by their last name, that make a device function.
     """
     full = tuple(Root(path=root) if isinstance(root, str) else root for root in roots) or (Root(),)
-    return Index(FactsStore(snapshot, cache_dir), full, exclude, jit_aliases)
+    store = snapshot if isinstance(snapshot, FactsStore) else FactsStore(snapshot, cache_dir)
+    return Index(store, full, exclude, jit_aliases)

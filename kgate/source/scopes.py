@@ -170,6 +170,25 @@ def bound_names(*nodes: ast.AST) -> set[str]:
     return binder.names - binder.globals
 
 
+def assigned(body: list[ast.stmt], name: str) -> list[ast.expr]:
+    """The values that plain assignments of a scope give to a name alone, in the order of the lines."""
+    return [
+        node.value
+        for node in _statements(body)
+        if type(node) is ast.Assign and [chain_of(target) for target in node.targets] == [name]
+    ]
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for node in body:
+        yield node
+        if not isinstance(node, _OTHER_SCOPES):
+            for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+                for inner in getattr(node, field, ()):
+                    # a handler and a case hold statements, and are none
+                    yield from _statements([inner] if isinstance(inner, ast.stmt) else inner.body)
+
+
 def global_names(node: ast.AST, words: Words = _ANY) -> set[str]:
     """Names that a function, or one inside it, declares global."""
     if not words.globals:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kgate.source.scopes import COMPREHENSIONS, Binder, WordLines, Words, bound_names, global_names
+from kgate.source.scopes import COMPREHENSIONS, Binder, WordLines, Words, assigned, bound_names, global_names
 from kgate.source.uses import MUTATORS, Dynamic, Given, Import, LaunchSite, Uses, chain_of, integer, root_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -321,7 +321,7 @@ class _Visitor:
     def _assigned(self, name: str, depth: int) -> list[str]:
         for scope in reversed(self.scopes):
             if name in scope.names:
-                values = _assignments(scope.body, name)
+                values = assigned(scope.body, name)
                 return list(dict.fromkeys(found for value in values for found in self.targets(value, depth + 1)))
         return []
 

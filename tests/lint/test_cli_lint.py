@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kgate.cli import main
+from kgate.cli import LINT_FORMATS, main
+from kgate.report.formats import FORMATS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -103,6 +104,7 @@ def test_paths_narrow_the_findings(project: Path) -> None:
         (["--add-ignore", " "], "it is empty"),
         (["--fix", "--diff"], "--fix and --diff say different things"),
         (["--fix", "--add-ignore", "r"], "--fix and --add-ignore say different things"),
+        (["--watch", "--add-ignore", "r"], "use --add-ignore alone"),
         (["--unsafe-fixes"], "goes with --fix or --diff"),
         (["--base", "main"], "give --changed too"),
         (["--base", "", "--changed"], "--base is empty"),
@@ -128,7 +130,11 @@ def test_a_wrong_rule_in_the_configuration_names_the_file(project: Path) -> None
     assert "pyproject.toml: tool.kgate.ignore: 'KG20x' is no rule" in done.stderr
 
 
-@pytest.mark.parametrize("style", ["full", "concise", "json", "sarif", "github", "gitlab", "junit"])
+def test_the_command_offers_every_format() -> None:
+    assert LINT_FORMATS == FORMATS
+
+
+@pytest.mark.parametrize("style", FORMATS)
 def test_every_format_names_the_finding_and_can_be_written_to_a_file(project: Path, style: str) -> None:
     shown = kgate("lint", "--select", "KG309", "--format", style).stdout
     done = kgate("lint", "--select", "KG309", "--format", style, "-o", "out/report")

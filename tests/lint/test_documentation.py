@@ -107,8 +107,6 @@ def test_every_rule_is_documented(rule: Rule) -> None:
     for text in (rule.summary, rule.why, rule.remedy, *filter(None, (rule.quiet, rule.off_because))):
         assert text.strip() == text
         assert text.endswith((".", "`", ")"))
-    assert rule.invalid, "no example of what is reported"
-    assert rule.valid, "no example of what is not"
     assert rule.default == (not rule.off_because)
     for example in rule.invalid:
         snippet = read(example.code, default_path(rule))

@@ -37,7 +37,7 @@ def plain(x):
     reference=plain,
     fallback=plain,
     envelope=Envelope(
-        inputs={"x": Tensor("N", "T", mutated=True)},
+        inputs={"x": Tensor("N", "T", mutated=True, layout="contiguous")},
         outputs={},
         dtypes={"T": ("float32",)},
         dims={"N": Dim(1, 128)},

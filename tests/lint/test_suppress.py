@@ -339,9 +339,10 @@ def test_a_comment_that_asks_for_it_is_never_called_unused() -> None:
     assert apply([], found, SELECTION) == ([], [])
 
 
-def test_a_comment_in_a_file_that_cannot_be_read_is_not_called_unused() -> None:
+@pytest.mark.parametrize("code", ["KG001", "KG005"])
+def test_a_comment_in_a_file_that_was_not_examined_is_not_called_unused(code: str) -> None:
     found = {"k.py": suppressions_of("x = 1  # kgate: ignore[KG203] r\ndef (:\n")}
-    broken = at(2, "KG001")
+    broken = at(2, code)
     assert apply([broken], found, SELECTION) == ([broken], [])
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -246,6 +247,15 @@ def test_a_fix_that_cannot_be_made_is_left_out_of_sarif() -> None:
     assert "fixes" not in result
 
 
+def test_sarif_says_which_fixes_it_leaves_out_of_a_long_list() -> None:
+    paths = [f"ops/{number}.py" for number in range(27)]
+    document = report(*(replace(LOAD, path=path) for path in paths), files=dict.fromkeys(paths, SOURCE.encode()))
+    run = sarif(document)
+    assert sum("fixes" in result for result in run["results"]) == 25
+    (note,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert "the fixes of 2 further files are left out" in note["message"]["text"]
+
+
 def marks(style: str, document: LintReport) -> list[str]:
     if style == "sarif":
         return [result["partialFingerprints"]["kgateFinding/v1"] for result in sarif(document)["results"]]
@@ -366,3 +376,17 @@ def test_statistics_as_json() -> None:
 def test_statistics_of_nothing() -> None:
     assert counted("full", report()) == "0 findings of 0 rules\n"
     assert json.loads(counted("json", report()))["statistics"] == []
+
+
+# Documentation --------------------------------------------------------------------------------------------
+
+
+def test_every_key_of_the_json_is_documented() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "linting.md").read_text(encoding="utf-8")
+    document = json.loads(rendered("json", report(LOAD)))
+    (found,) = document["findings"]
+    keys = {*document, *found, *found["related"][0], *found["fixes"][0], "kind", "text"}
+    assert [key for key in sorted(keys) if f"`{key}`" not in text] == []
+    statistics = json.loads(counted("json", report(LOAD)))
+    for key in (*statistics["statistics"][0], document["schema"], statistics["schema"]):
+        assert f"`{key}`" in text

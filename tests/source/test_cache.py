@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from kgate.source import cache
+from kgate.source import cache, disk
 from kgate.source.cache import FactsStore
 from kgate.source.facts import facts_of
 from kgate.source.index import build_index
@@ -81,7 +81,7 @@ def test_a_foreign_entry_with_a_right_checksum_is_read_anew(trees, files, tmp_pa
         for name in names:
             body = b"\x93\x01\x02\x03"
             with open(os.path.join(folder, name), "wb") as stream:
-                stream.write(cache._checksum(body) + body)
+                stream.write(disk._checksum(body) + body)
     monkeypatch.setattr(cache, "_MEMORY", {})
     assert fingerprint(trees.MemoryTree(files), tmp_path) == first
 

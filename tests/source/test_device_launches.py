@@ -41,6 +41,10 @@ def launches(index, name="_k"):
         ("from tables import TABLE\ndef run(x, name):\n    TABLE[name][(1,)](x, BLOCK=8)\n", 6),
         ("from dev import _k\ndef run(x, name):\n    table = {'a': _k}\n    table[name][(1,)](x, BLOCK=8)\n", 7),
         ("from dev import _k, _other\ndef run(x):\n    k = _k if x.numel() else _other\n    k[(1,)](x, BLOCK=8)\n", 7),
+        (
+            "from dev import _k\ndef run(x):\n    try:\n        k = _k\n    except E:\n        k = 0\n    k[(1,)](x)\n",
+            10,
+        ),
         ("from dev import _k\ndef run(x):\n    k = functools.partial(_k, BLOCK=8)\n    k[(1,)](x)\n", 7),
         ("from dev import _k\nshort = functools.partial(_k, BLOCK=8)\ndef run(x):\n    short[(1,)](x)\n", 7),
         ("from dev import _k\ndef run(x):\n    torch.library.wrap_triton(_k)[(1,)](x, BLOCK=8)\n", 6),

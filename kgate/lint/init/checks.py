@@ -110,6 +110,8 @@ def _compare(tracer: Tracer, left: Value, kind: type[ast.cmpop], right: Value, e
         _rank(tracer, left, right, evidence)
     elif isinstance(left, Dtype) and left.root and kind in (ast.Eq, ast.In):
         _dtype(tracer, left.root, right, evidence)
+    elif isinstance(left, Dtype) and left.root and kind is ast.NotEq and isinstance(right, Dtype) and right.name:
+        facts.not_dtypes.setdefault(left.root, []).append((right.name, evidence))
     elif isinstance(left, Device) and left.kind and kind is ast.Eq and right == Known("cuda"):
         facts.cuda.append(evidence)
     elif isinstance(left, Stride) and kind is ast.Eq and right == Known(1):
@@ -218,6 +220,8 @@ def _formula(tracer: Tracer, left: Formula, kind: type[ast.cmpop], right: Value,
     if left.operator == "%" and kind is ast.Eq and number == 0 and isinstance(left.left, _SIZES):
         if isinstance(left.right, Known) and type(left.right.value) is int and left.right.value > 1:
             facts.multiples.append((left.left, left.right.value, evidence))
+        elif isinstance(left.right, _SIZES):
+            facts.divides.append((left.left, left.right, evidence))
     elif left.operator == "pow2" and isinstance(left.left, _SIZES):
         if kind in (ast.LtE, ast.Lt):
             cap = number - (kind is ast.Lt)

@@ -72,6 +72,7 @@ def read_device(path: str, node: ast.FunctionDef, lines: list[str], helper: Look
     arguments = node.args
     names = tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
     reader = _Reader(path, lines, names, helper)
+    reader.whole_numbers = any(chain_of(n).endswith((".int8", ".uint8")) for n in ast.walk(node) if _is_chain(n))
     for argument in (*arguments.args, *arguments.kwonlyargs):
         if argument.annotation is not None and chain_of(argument.annotation).endswith("constexpr"):
             reader.constants.add(argument.arg)
@@ -83,6 +84,8 @@ class _Reader:
     def __init__(self, path: str, lines: list[str], parameters: tuple[str, ...], helper: Lookup) -> None:
         self.path, self.lines, self.helper = path, lines, helper
         self.facts = DeviceFacts(parameters)
+        self.whole_numbers = False
+        """Whether products may be of whole numbers: the function speaks of 8-bit integers."""
         self.constants: set[str] = set()
         self.values: dict[str, ast.expr] = {}
         self.bases: dict[str, str] = {name: name for name in parameters}
@@ -236,6 +239,10 @@ class _Reader:
         elif last in _FLOAT_MATH and chain:
             if last.startswith("dot"):
                 self.facts.dots = self.facts.dots or self.evidence(node)
+                if self.whole_numbers:
+                    for argument in node.args:
+                        self.facts.bits |= self.sources(argument)
+                    return
             for argument in node.args:
                 for pointer in self.sources(argument):
                     self.facts.floating.setdefault(pointer, self.evidence(node))
@@ -399,6 +406,10 @@ class _Reader:
                     getattr(self.facts, field_name).setdefault(base, table[name])
         self.facts.modern = self.facts.modern or inner.modern
         self.facts.dots = self.facts.dots or inner.dots
+
+
+def _is_chain(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute)
 
 
 def _plain_text(node: ast.expr, base: str) -> str:

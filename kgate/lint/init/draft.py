@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from kgate.lint.init.docstrings import documented_shapes
+from kgate.lint.init.frames import dtype_called, tensor
 from kgate.lint.init.launchers import Launcher
 from kgate.lint.init.project import Project
 from kgate.lint.init.registrations import Registered
-from kgate.lint.init.sizes import Sizes
-from kgate.lint.init.trace import Tracer, dtype_called, tensor
+from kgate.lint.init.sizes import Sizes, factors
+from kgate.lint.init.trace import Tracer
 from kgate.lint.init.values import (
     UNKNOWN,
     Array,
@@ -67,6 +69,8 @@ class Draft:
     targets: list[Entry] = field(default_factory=list)
     reference: Entry = field(default_factory=lambda: Entry("reference", ""))
     fallback: Entry = field(default_factory=lambda: Entry("fallback", ""))
+    helper: list[str] = field(default_factory=list)
+    """Lines of a function that the stub refers to; empty without one."""
     op: str = ""
     notes: list[str] = field(default_factory=list)
     """Sentences for the comment above the stub."""
@@ -366,7 +370,8 @@ class _Drafter:
 
     def _dtypes_of(self, name: str, facts: Facts) -> tuple[tuple[str, ...], list[Evidence]]:
         """The dtypes of an input, and why; empty where nothing tells."""
-        group, ties = {name}, []
+        group: set[str] = {name}
+        ties: list[Evidence] = []
         moved = True
         while moved:
             moved = False
@@ -375,6 +380,20 @@ class _Drafter:
                     group |= {one, other}
                     ties.append(evidence)
                     moved = True
+        refused = [item for member in sorted(group) for item in facts.not_dtypes.get(member, [])]
+        if refused:
+            ties = [refused[0][1], *ties]
+        dtypes, why = self._of_group(name, group, facts, ties)
+        without = {dtype for dtype, _ in refused}
+        left = tuple(dtype for dtype in dtypes if dtype not in without)
+        if dtypes and not left and set(dtypes) <= set(FLOATS):
+            left = tuple(dtype for dtype in FLOATS if dtype not in without)
+        return left, why
+
+    def _of_group(
+        self, name: str, group: set[str], facts: Facts, ties: list[Evidence]
+    ) -> tuple[tuple[str, ...], list[Evidence]]:
+        """The dtypes of inputs that share one."""
         insisted = [(found, evidence) for member in sorted(group) for found, evidence in facts.dtypes.get(member, [])]
         if insisted:
             kept = [dtype for dtype in insisted[0][0] if all(dtype in found for found, _ in insisted)]
@@ -390,8 +409,7 @@ class _Drafter:
             if member in facts.wide and member not in facts.raw:
                 return FLOATS, [facts.wide[member], *ties]
             if member in facts.floating:
-                fixed = facts.fixed.get(member)
-                return ((fixed[0],) if fixed is not None else ("float32",)), [facts.floating[member], *ties]
+                return ("float32",), [facts.floating[member], *ties]
         return (), ties
 
     def _layout(self, name: str, facts: Facts) -> tuple[str, Evidence | None]:
@@ -443,9 +461,12 @@ class _Drafter:
         taken = {p.name for p in self.parameters} | set(self.sizes.dims())
         names = [name if name not in taken else f"{name}_out" for name in names]
         entries = [self._output(name, item, evidence) for name, item in zip(names, items, strict=True)]
-        if all(entry is None for entry in entries) and not any("mutated=True" in e.source for e in self.draft.inputs):
+        if all(entry is None for entry in entries):
             self._unknown_output(evidence, names)
             return
+        if entries[0] is None:
+            todo = f"what {names[0]} is: its axes and dtype"
+            entries[0] = Entry(names[0], f'Tensor("TODO", {_text(self._some_dtype())})', [str(evidence)], todo)
         for name, entry in zip(names, entries, strict=True):
             self.draft.outputs.append(
                 entry
@@ -492,9 +513,13 @@ class _Drafter:
         dtypes, _ = self._shared_dtypes(root, self.facts)
         return dtypes[0] if len(dtypes) == 1 else self._variable(dtypes)
 
+    def _some_dtype(self) -> str:
+        """A dtype to stand in a placeholder: one that inputs have."""
+        return next(iter(self.variables.values()), "float32")
+
     def _unknown_output(self, evidence: Evidence | None, names: list[str] | None = None) -> None:
         """The launcher promises something, and nothing tells what."""
-        variable = next(iter(self.variables.values()), "float32")
+        variable = self._some_dtype()
         for at, name in enumerate(names or ["y"]):
             if at:
                 self.draft.outputs.append(Entry(name, "Ignore()"))
@@ -507,8 +532,6 @@ class _Drafter:
 
     def _used_dims(self) -> list[str]:
         text = " ".join(entry.source for entry in (*self.draft.inputs, *self.draft.outputs))
-        import re
-
         words = set(re.findall(r"\w+", text))
         return [name for name in self.sizes.dims() if name in words]
 
@@ -538,7 +561,7 @@ class _Drafter:
                 evidence = [f"narrow, to be widened: {whole[0][1] if whole else covered[0]}"]
                 self.draft.dims.append(Entry(name, f"Dim({low}, {high})", evidence))
             else:
-                todo = f"the sizes that {name} can have"
+                todo = f"the sizes that {name} can have, or which other size it is"
                 evidence = [str(why) for _, why in floors[:1]]
                 self.draft.dims.append(Entry(name, f"Dim({low}, {_text('TODO: ' + todo)})", evidence, todo))
         if any('"TODO"' in e.source and e.source.startswith(("Tensor", "ListOf")) for e in self.draft.inputs):
@@ -550,7 +573,12 @@ class _Drafter:
             name = self.sizes.dim(value)
             if name in used:
                 self.draft.where.append(Entry("", _text(f"{name} % {number} == 0"), [str(why)]))
+        for left, right, why in self.facts.divides:
+            one, other = self.sizes.dim(left), self.sizes.dim(right)
+            if one in used and other in used:
+                self.draft.where.append(Entry("", _text(f"{one} % {other} == 0"), [str(why)]))
         tops = {entry.name: _top(entry.source) for entry in self.draft.dims}
+        self._grids(tops)
         for root in self.sizes.inputs:
             shape = self.sizes.shape(root)
             axes = shape.split() if shape is not None else []
@@ -558,7 +586,7 @@ class _Drafter:
             for axis in axes:
                 product *= int(axis) if axis.isdecimal() else tops.get(axis, DRAFT_LIMIT)
             if product >= LONGEST and all(axis.isdecimal() or axis in tops for axis in axes):
-                text = _text(f"{' * '.join(axes)} < 2**31")
+                text = _text(f"{' * '.join(axis for axis in axes if axis != '1')} < 2**31")
                 if all(entry.source != text for entry in self.draft.where):
                     self.draft.where.append(Entry("", text, ["a narrow limit: offsets of 32 bits"]))
         seen: set[str] = set()
@@ -568,6 +596,17 @@ class _Drafter:
                 seen.add(entry.source)
                 unique.append(entry)
         self.draft.where = unique
+
+    def _grids(self, tops: dict[str, int]) -> None:
+        """The second and third axis of a grid end at 65,535 programs."""
+        for value, why in self.facts.grids:
+            parts = [part for part in factors(self.sizes, value) if part != "1"]
+            names = set(re.findall(r"[A-Za-z_]\w*", " ".join(parts))) - {"cdiv", "min", "max"}
+            product = 1
+            for part in parts:
+                product *= int(part) if part.isdecimal() else tops.get(part, DRAFT_LIMIT)
+            if names and names <= tops.keys() and product > 65535:
+                self.draft.where.append(Entry("", _text(f"{' * '.join(parts)} <= 65535"), [f"a grid's limit: {why}"]))
 
     def _dtypes(self) -> None:
         text = " ".join(entry.source for entry in (*self.draft.inputs, *self.draft.outputs))

@@ -68,7 +68,11 @@ class Launchers:
         """One launcher for each function that people call, in the order of path and line."""
         found: dict[str, Launcher] = {}
         for device in devices:
+            definition = self.project.definition(device.identity)
+            decorating = self._decorating(definition, device.path) if definition is not None else set()
             for launch in device.launches:
+                if launch.by in decorating:
+                    continue
                 for symbol, kind in self._outwards(launch.by, launch.line).items():
                     launcher = found.setdefault(symbol, Launcher(symbol, kind))
                     launcher.devices[device.identity] = device
@@ -77,6 +81,11 @@ class Launchers:
         for symbol in reached:
             self.skipped.pop(symbol, None)
         return sorted(found.values(), key=lambda item: (item.symbol.partition("::")[0], self._line(item.symbol)))
+
+    def _decorating(self, definition: Definition, path: str) -> set[str]:
+        """Functions that a device function's decorators name, such as its launch metadata: they launch nothing."""
+        chains = [chain for decorator in definition.decorators for chain, _ in decorator.uses.refs]
+        return {symbol for chain in chains for symbol in self.names.resolve(path, chain).symbols}
 
     def _line(self, symbol: str) -> int:
         definition = self.project.definition(symbol)
@@ -211,4 +220,4 @@ class Launchers:
 def aside(path: str) -> bool:
     """Whether a file holds tests, benchmarks or examples."""
     *folders, name = path.split("/")
-    return name.startswith(("test_", "bench_", "conftest")) or not ASIDE.isdisjoint(folders)
+    return name.startswith(("test_", "bench_", "conftest", "testing.")) or not ASIDE.isdisjoint(folders)

@@ -44,6 +44,8 @@ def note_launch(
     facts.launches.append(launched)
     for axis, size in enumerate(grid):
         _covered_by_grid(tracer, size, evidence, axis)
+        if axis > 0 and not isinstance(size, Known):
+            facts.grids.append((size, evidence))
     inner = tracer.project.device_facts(device)
     if inner is None:
         return
@@ -127,10 +129,8 @@ def _pointer(tracer: Tracer, inner: DeviceFacts, name: str, value: Array, bound:
             facts.wide.setdefault(root, inner.wide[name])
         if name in inner.raw:
             facts.raw.add(root)
-        if name in inner.floating:
+        if name in inner.floating and name not in inner.fixed and not (inner.dots and inner.fixed):
             facts.floating.setdefault(root, inner.floating[name])
-    if name in inner.fixed:
-        facts.fixed.setdefault(root, inner.fixed[name])
     if name in inner.flat:
         size, where = inner.flat[name]
         length = bound.get(size, UNKNOWN)
@@ -179,7 +179,7 @@ def note_elementwise(
     tracer: Tracer, positional: list[Value], keywords: dict[str, Value], evidence: Evidence, device: str
 ) -> Value:
     """A wrapper that applies a device function to every element: tensors of one shape give one of that shape."""
-    from kgate.lint.init.trace import tensor
+    from kgate.lint.init.frames import tensor
 
     facts = tracer.facts
     launched = Launched(device, evidence)

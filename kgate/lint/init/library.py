@@ -168,9 +168,10 @@ def _whole_shape(given: Items) -> str:
         return ""
     head, tail = given.items
     tail = tail.items[0] if isinstance(tail, Items) and len(tail.items) == 1 else tail
-    if not isinstance(head, Shape) or head.start is not None or head.stop != -1 or not isinstance(head.array.shape, str):
+    if not isinstance(head, Shape) or head.start is not None or head.stop != -1:
         return ""
-    return head.array.shape if tail == Size(head.array.shape, -1) else ""
+    root = head.array.shape
+    return root if isinstance(root, str) and tail == Size(root, -1) else ""
 
 
 def library_call(

@@ -19,6 +19,10 @@ _DECORATION = frozenset(
         *("chunk", "parallel", "recurrent", "test", "for", "cuda", "gpu"),
     )
 )
+_RANDOM = frozenset(
+    {"normal", "exponential", "uniform", "rand", "randn", "randint", "randperm", "bernoulli", "multinomial", "dropout"}
+)
+"""Operators of which two calls give two results."""
 _STEMS = frozenset({"naive", "reference", "references", "ref", "torch_ref", "torch_impl", "native", "eager"})
 
 
@@ -68,7 +72,7 @@ class References:
 
     def of(self, launcher: Launcher, inputs: list[str], tensors: list[str], registered: Registered) -> list[Candidate]:
         """Candidates for a launcher, the best first; ``inputs`` are the parameters that are declared."""
-        found = [self._aten(name, inputs, tensors) for name, _ in registered.aten[:6]]
+        found = [self._aten(name, at, inputs, tensors) for at, (name, _) in enumerate(registered.aten[:6])]
         path, _, name = launcher.symbol.partition("::")
         wanted = frozenset(_words(name)) - _DECORATION
         every = frozenset(_words(name))
@@ -87,13 +91,16 @@ class References:
             found.append(Candidate(f"{module}:{definition.name}", place, definition.line, alike, score, "name"))
         return sorted(found, key=lambda item: (-item.score, item.target))[:5]
 
-    def _aten(self, name: str, inputs: list[str], tensors: list[str]) -> Candidate:
+    def _aten(self, name: str, at: int, inputs: list[str], tensors: list[str]) -> Candidate:
         """An overridden operator; one that writes to ``out``, or takes numbers for tensors, is called otherwise."""
         target = f"torch:ops.aten.{name if '.' in name else name + '.default'}"
         overload = name.partition(".")[2]
         out = overload.endswith("out") and not any("out" in item for item in inputs)
         scalar = "Scalar" in overload and len(inputs) > 1 and len(tensors) > 1
-        return Candidate(target, "", 0, not out and not scalar, 3.0, "registration")
+        more = overload.endswith("_mode")  # takes an argument that has no default there
+        random = not _RANDOM.isdisjoint(_words(name.partition(".")[0]))
+        alike = not (out or scalar or more or random)
+        return Candidate(target, "", 0, alike, 3.0 - at / 10, "registration")
 
     def _alike(self, definition: Definition, inputs: list[str]) -> bool:
         """Whether a function takes the declared inputs, in their order, and needs nothing else."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kgate.lint.init.definitions import apply, definition_of, read_definitions
 from kgate.lint.init.draft import Draft, Entry, draft
 from kgate.lint.init.launchers import Launcher, Launchers, Skipped, aside
 from kgate.lint.init.naming import files_for, import_of, importable, variable_names
@@ -112,6 +113,8 @@ class _Plan:
     """Launcher to its stub."""
     imports: dict[str, str] = field(default_factory=dict)
     files: dict[str, list[Launcher]] = field(default_factory=dict)
+    extra: dict[str, str] = field(default_factory=dict)
+    """Files with references that definitions carry."""
 
 
 def init(folder: Path, options: Options, progress: Any = None, env: Mapping[str, str] | None = None) -> InitResult:
@@ -172,23 +175,34 @@ def _inside(device: DeviceFunction, wanted: Sequence[str]) -> bool:
 
 def _plan(project: Project, launchers: list[Launcher], output: str, shown: Any) -> _Plan:
     plan = _Plan()
-    shown.phase("drafting", len(launchers))
+    shown.phase(f"drafting {len(launchers):,} kernels")
     registrations, references = Registrations(project), References(project)
+    definitions = read_definitions(project)
     taken = {identity.rpartition("::")[2] for identity in project.index.sites}
     names = variable_names(launchers, taken)
     for launcher in launchers:
         name = names[launcher.symbol]
         registered = registrations.of(launcher.symbol)
         made = draft(project, launcher, name, registered)
+        definition = definition_of(definitions, made)
+        if definition is not None:
+            plan.extra |= apply(definition, made)
         inputs = [entry.name for entry in made.inputs]
         tensors = [entry.name for entry in made.inputs if entry.source.startswith("Tensor(")]
-        _refer(made, references.of(launcher, inputs, tensors, registered))
+        if not made.reference.source:
+            _refer(made, references.of(launcher, inputs, tensors, registered))
         statement, callee = import_of(project, launcher, name)
         plan.drafts.append(made)
         plan.imports[launcher.symbol] = statement
         plan.texts[launcher.symbol] = stub_source(made, callee)
-        shown.step(name)
-    plan.files = files_for(launchers, output) if launchers else {}
+
+    left = {made.launcher.symbol for made in plan.drafts if made.todos()}
+    for path, items in (files_for(launchers, output) if launchers else {}).items():
+        complete = [item for item in items if item.symbol not in left]
+        rest = [item for item in items if item.symbol in left]
+        plan.files[path] = complete or rest
+        if complete and rest:
+            plan.files[f"{path.removesuffix('.py')}_todo.py"] = rest
     return plan
 
 
@@ -196,7 +210,12 @@ def _refer(made: Draft, candidates: list[Candidate]) -> None:
     """The best candidate that takes the same arguments; the others go into a comment."""
     usable = [item for item in candidates if item.callable_alike]
     todo = f"the plain implementation that defines {made.name}"
-    if usable:
+    if usable and usable[0].why == "registration":
+        name = f"{made.name}_reference"
+        made.helper = _operator(name, usable[0].target.replace(":", "."), [entry.name for entry in made.inputs])
+        made.reference = Entry("reference", name, ["registered for it"])
+        made.fallback = Entry("fallback", name)
+    elif usable:
         made.reference = Entry("reference", f'"{usable[0].target}"', [_found(usable[0])])
         made.fallback = Entry("fallback", f'"{usable[0].target}"')
     else:
@@ -208,8 +227,14 @@ def _refer(made: Draft, candidates: list[Candidate]) -> None:
         made.notes.append(f"Other candidates for the reference: {'; '.join(map(str, others))}")
 
 
+def _operator(name: str, operator: str, inputs: list[str]) -> list[str]:
+    """A function that calls an operator of torch, whose parameters go by other names, as the launcher is called."""
+    given = ", ".join(inputs)
+    return [f"def {name}({given}):", f"    return {operator}({given})"]
+
+
 def _found(candidate: Candidate) -> str:
-    return f"{candidate.path.rpartition('/')[2]}:{candidate.line}" if candidate.path else "registered for it"
+    return f"{candidate.path.rpartition('/')[2]}:{candidate.line}"
 
 
 def _contents(plan: _Plan, top: Path, options: Options) -> tuple[dict[str, str], list[str]]:
@@ -222,14 +247,19 @@ def _contents(plan: _Plan, top: Path, options: Options) -> tuple[dict[str, str],
             "add them to it with --append, or name another file with --output",
         )
     files: dict[str, str] = {}
+    helpers = {made.launcher.symbol: made.helper for made in plan.drafts}
     for path, launchers in plan.files.items():
         stubs = [plan.texts[item.symbol] for item in launchers]
         imports = [plan.imports[item.symbol] for item in launchers]
+        imports += (
+            ["import torch"] if any("torch." in line for item in launchers for line in helpers[item.symbol]) else []
+        )
         spaced = _spaced(stubs)
         if path in existing and options.append:
             files[path] = appended((top / path).read_text(encoding="utf-8"), spaced, imports)
         else:
             files[path] = file_source(spaced, imports)
+    files |= {path: text for path, text in plan.extra.items() if not (top / path).exists()}
     for path in list(files):
         for parent in Path(path).parents:
             package = (parent / "__init__.py").as_posix()
@@ -242,13 +272,19 @@ def _spaced(stubs: list[str]) -> list[str]:
     """Stubs with the blank lines between them: two around functions, one otherwise."""
     spaced: list[str] = []
     for at, stub in enumerate(stubs):
-        function = "\ndef " in stub
-        after_function = at > 0 and "\ndef " in stubs[at - 1]
+        function = _starts_with_function(stub)
+        after_function = (at > 0 and stubs[at - 1].startswith("@")) or (at > 0 and "\n@kernel(" in stubs[at - 1])
         if at == 0:
             spaced.append(("\n" if function else "") + stub)
         else:
             spaced.append(("\n\n" if function or after_function else "\n") + stub)
     return spaced
+
+
+def _starts_with_function(stub: str) -> bool:
+    """Whether the first line that is no comment belongs to a function."""
+    first = next((line for line in stub.split("\n") if not line.startswith("#")), "")
+    return first.startswith(("def ", "@"))
 
 
 def appended(text: str, stubs: list[str], imports: list[str]) -> str:
@@ -275,7 +311,7 @@ def appended(text: str, stubs: list[str], imports: list[str]) -> str:
     return (
         "\n".join(body).rstrip("\n")
         + "\n\n"
-        + ("\n" if stubs[:1] and "\ndef " in stubs[0] else "")
+        + ("\n" if stubs[:1] and _starts_with_function(stubs[0].lstrip("\n")) else "")
         + "\n".join([stubs[0].lstrip("\n"), *stubs[1:]]).rstrip("\n")
         + "\n"
     )

@@ -70,9 +70,9 @@ class Sizes:
         self._spread()
         self._alike()
         for root, handed in self.facts.stride_axes.items():
-            axes = {axis for axis in handed if axis is not None}
-            if len(axes) > 1 and axes == set(range(len(axes))) and root in self.facts.strided:
-                self._settle(root, len(axes), self.facts.strided[root])
+            given = {axis for axis in handed if axis is not None}
+            if len(given) > 1 and given == set(range(len(given))) and root in self.facts.strided:
+                self._settle(root, len(given), self.facts.strided[root])
         self._alike()
 
     def _spread(self) -> None:
@@ -81,7 +81,7 @@ class Sizes:
             moved = False
             for first, second, evidence in self.facts.same_shape:
                 for one, other in ((first, second), (second, first)):
-                    if one in self.ranks:
+                    if self.ranks.get(one):  # a tensor without axes is broadcast to any shape
                         moved = self._settle(other, self.ranks[one], evidence) or moved
 
     def _flat(self) -> None:
@@ -221,11 +221,13 @@ class Sizes:
             key = self.key(value)
             if key is not None:
                 wishes.setdefault(self.find(key), []).append(name)
+        first = next((root for root in self.inputs if root in self.ranks), "")
         for root in self.inputs:
             for axis in range(self.ranks.get(root, 0)):
                 key = self.find((root, axis))
                 if key not in self._names and key not in self.constants:
-                    self._names[key] = self._free([*wishes.get(key, []), *_plain(self.ranks[root], axis)])
+                    plain = _plain(self.ranks[root], axis) if root == first else [f"{root}_{axis}"]
+                    self._names[key] = self._free([*wishes.get(key, []), *plain])
 
     def _free(self, wishes: list[str]) -> str:
         used = set(self._names.values()) | self.taken
@@ -277,6 +279,17 @@ class Sizes:
             simple = [part if part.isidentifier() or part.isdecimal() else f"({part})" for part in (left, right)]
             return value.operator.join(simple)
         return None
+
+
+def factors(sizes: Sizes, value: Value) -> list[str]:
+    """Sizes whose product is at least a number of programs; unknown block sizes count as one."""
+    if isinstance(value, Formula) and value.operator == "*":
+        return [*factors(sizes, value.left), *factors(sizes, value.right)]
+    if isinstance(value, Formula) and value.operator == "cdiv":
+        text = sizes.text(value)
+        return [text] if text is not None else factors(sizes, value.left)
+    text = sizes.text(value)
+    return [text if text.isidentifier() or text.isdecimal() or "(" in text else f"({text})"] if text is not None else []
 
 
 def _plain(rank: int, axis: int) -> list[str]:

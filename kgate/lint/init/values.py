@@ -204,6 +204,12 @@ class Facts:
     """Sizes that a single block has to hold, and whether in a product of matrices."""
     dtypes: dict[str, list[tuple[tuple[str, ...], Evidence]]] = field(default_factory=dict)
     """Input to sets of dtypes that the code insists on."""
+    not_dtypes: dict[str, list[tuple[str, Evidence]]] = field(default_factory=dict)
+    """Inputs and dtypes that the code refuses."""
+    divides: list[tuple[Value, Value, Evidence]] = field(default_factory=list)
+    """Sizes that have to be a multiple of another size."""
+    grids: list[tuple[Value, Evidence]] = field(default_factory=list)
+    """Numbers of programs along the second and third axis of a grid, which end at 65,535."""
     same_dtype: list[tuple[str, str, Evidence]] = field(default_factory=list)
     wide: dict[str, Evidence] = field(default_factory=dict)
     """Inputs whose elements the device code converts to float32."""
@@ -215,8 +221,6 @@ class Facts:
     """Inputs and the axes whose strides are handed to device code."""
     index: dict[str, Evidence] = field(default_factory=dict)
     """Inputs whose elements are used as indices."""
-    fixed: dict[str, tuple[str, Evidence]] = field(default_factory=dict)
-    """Inputs whose elements are multiplied with ones of a dtype that the device code names."""
     tensors: dict[str, Evidence] = field(default_factory=dict)
     """Parameters that are used as tensors."""
     numbers: dict[str, tuple[str, Evidence]] = field(default_factory=dict)

@@ -10,7 +10,8 @@ WIDTH = 120
 HEADER = '''"""Kernels of this project, declared from outside: a draft that `kgate init` read from the code.
 
 Nothing here was run. A comment names the line that a part comes from. What the code does not tell says TODO, and
-`kgate lint` reports it until it is completed. Ranges are narrow on purpose: widen what the kernel supports.
+`kgate lint` reports it until it is completed; a file that says TODO cannot be imported, which is why kernels that are
+complete stand in one of their own. Ranges are narrow on purpose: widen what the kernel supports.
 """
 '''
 WORDS = ("Choice", "Dim", "Envelope", "Ignore", "ListOf", "Offsets", "Scalar", "Tensor", "kernel")
@@ -24,7 +25,11 @@ def file_source(stubs: Iterable[str], imports: Iterable[str]) -> str:
 
 def sorted_imports(imports: Iterable[str], body: str) -> list[str]:
     """The import statements: the project's modules as given, and the words of kgate that the body uses."""
-    lines = [part for line in sorted(dict.fromkeys(imports)) for part in folded_import(line)]
+    lines = [
+        part
+        for line in sorted(dict.fromkeys(imports), key=lambda line: (line.startswith("from"), line))
+        for part in folded_import(line)
+    ]
     own = wrapped_import("kgate", used_words(body))
     return [*lines, *([""] if lines else []), *own]
 
@@ -52,7 +57,7 @@ def wrapped_import(module: str, words: list[str]) -> list[str]:
 
 def stub_source(draft: Draft, callee: str) -> str:
     """The declaration of one kernel; ``callee`` is how the file names what is declared."""
-    lines = [*_notes(draft)]
+    lines = [*draft.helper, *(["", ""] if draft.helper else []), *_notes(draft)]
     wrapped = draft.launcher.kind != "function"
     lines.append("@kernel(" if wrapped else f"{draft.name} = kernel(")
     lines += _line(f"reference={draft.reference.source},", draft.reference.evidence, 4)
@@ -109,6 +114,9 @@ def _dict(part: str, entries: list[Entry]) -> list[str]:
 def _tuple(part: str, entries: list[Entry]) -> list[str]:
     if not entries:
         return []
+    single = f"{part}=({entries[0].source},),"
+    if len(entries) == 1 and len(single) + 8 <= WIDTH:
+        return _line(single, entries[0].evidence, 8)
     lines = [f"        {part}=("]
     for entry in entries:
         lines += _line(f"{entry.source},", entry.evidence, 12)

@@ -160,11 +160,11 @@ class Device(Function):
         names, values = self._configurations(configs)
         return Autotune(
             self.module.place(tuner.node),
-            self._strings(tuner.argument("key", 1)),
+            self.strings(tuner.argument("key", 1)),
             names,
             values,
-            self._strings(tuner.argument("reset_to_zero")) or (),
-            self._strings(tuner.argument("restore_value")) or (),
+            self.strings(tuner.argument("reset_to_zero")) or (),
+            self.strings(tuner.argument("restore_value")) or (),
         )
 
     def _configurations(self, configs: ast.expr | None) -> tuple[tuple[str, ...], dict[str, tuple[int, ...]]]:
@@ -195,7 +195,8 @@ class Device(Function):
                         roots += function.body
         return tuple(values), {name: tuple(numbers) for name, numbers in values.items() if numbers}
 
-    def _strings(self, node: ast.expr | None) -> tuple[str, ...] | None:
+    def strings(self, node: ast.expr | None) -> tuple[str, ...] | None:
+        """The strings of a list, a module's list followed; None where they cannot be read."""
         if node is None:
             return ()
         if isinstance(node, ast.Name):

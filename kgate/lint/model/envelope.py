@@ -190,7 +190,7 @@ def _wrapped(text: str) -> str:
 
 def _folded(operator: str, left: int, right: int) -> Term | None:
     try:
-        if operator == "**" and not 0 <= right < 64:
+        if operator == "**" and not (0 <= right < 64 and abs(left) < 2**64):
             return None
         return number(_OPERATIONS[operator](left, right))
     except (ZeroDivisionError, ValueError, OverflowError):
@@ -293,7 +293,7 @@ def contiguous_strides(sizes: Sequence[Term | None]) -> tuple[Term | None, ...]:
     step: Term | None = number(1)
     for size in reversed(sizes):
         strides.append(step)
-        step = combine("*", step, size)
+        step = combine("*", size, step)
     return tuple(reversed(strides))
 
 
@@ -330,7 +330,7 @@ def usual_strides(envelope: Envelope) -> dict[str, Term]:
         for axis in reversed(order):
             if step is not None:
                 found[stride_name(name, axis)] = step
-            step = combine("*", step, sizes[axis])
+            step = combine("*", sizes[axis], step)
     return found
 
 
@@ -467,6 +467,8 @@ def _called(node: ast.Call, lookup: Callable[[str], Value | None]) -> Value | No
         return View("" if name == "like" else base.name, base.sizes, strides, base.elements)
     if name == "view":
         return _viewed(base, [_value(item, lookup) for item in node.args[1:]])
+    if name in ("transposed", "permuted"):
+        return _reordered(base, name, [at for at in map(_constant, node.args[1:]) if at is not None])
     if name == "len" and base.sizes:
         return base.sizes[0]
     return None
@@ -506,6 +508,24 @@ def _viewed(base: View, axes: list[Value | None]) -> View:
     known = tuple(sizes)
     strides = base.strides if known == base.sizes else contiguous_strides(known)
     return View(base.name, known, strides, base.elements, base.filled)
+
+
+def _reordered(base: View, name: str, axes: list[int]) -> View | None:
+    """A tensor with its axes in another order."""
+    if base.sizes is None or base.strides is None:
+        return View(base.name, None, None, base.elements, base.filled)
+    rank = len(base.sizes)
+    if any(not -rank <= at < rank for at in axes):
+        return None
+    order = [at % rank for at in axes]
+    if name == "transposed" and len(order) == 2:
+        one, other = order
+        order = list(range(rank))
+        order[one], order[other] = other, one
+    if sorted(order) != list(range(rank)):
+        return None
+    sizes, strides = tuple(base.sizes[at] for at in order), tuple(base.strides[at] for at in order)
+    return View(base.name, sizes, strides, base.elements, base.filled)
 
 
 # Sizes
@@ -633,10 +653,10 @@ class Sizes:
         if strided and not strides:
             return None
         search = _Search(self, term, below, strided)
-        best = search.run(names)
+        best = search.run(names, limit)
         if best is None or best.value < limit:
             return None
-        return best
+        return search.nearest(best, limit) if strided else best
 
     def _variables(self, term: Term, below: tuple[Term, ...], strided: bool) -> list[str]:
         names: dict[str, None] = {}
@@ -676,7 +696,7 @@ class _Search:
         multiples = any("%" in text for text in sizes.envelope.where)
         self.steps: tuple[int, ...] = _STEPS if multiples else (1,)
 
-    def run(self, names: list[str]) -> Witness | None:
+    def run(self, names: list[str], limit: int) -> Witness | None:
         top = self._start(names, None)
         if self._value(top) is None:
             return None
@@ -691,7 +711,7 @@ class _Search:
                 found = self._witness(values, names)
                 if found is not None and (best is None or found.value > best.value):
                     best = found
-            if best is not None:
+            if best is not None and best.value >= limit:
                 break
         return best
 
@@ -702,6 +722,11 @@ class _Search:
                 values = self._start(names, step, others)
                 if self._fits(values):
                     yield values
+        for power in range(40, 2, -1):  # conditions on sums are met best by sizes that are alike
+            values = self._start(names, 1 << power)
+            if self._fits(values):
+                yield values
+                return
 
     def _start(self, names: list[str], step: int | None, others: int | None = 1) -> Text:
         """Every variable at its least multiple of a step, or at its largest value where that is None."""
@@ -763,6 +788,23 @@ class _Search:
                 else:
                     above = middle
             values[name] = max(values[name], below * step)
+
+    def nearest(self, witness: Witness, limit: int) -> Witness:
+        """The same with strides that are no larger than they need be."""
+        values = self._start(list(witness.sizes), 1) | witness.sizes
+        for name in witness.sizes:
+            if name in self.sizes.ranges:
+                continue
+            low, high = 0, values[name]
+            while high - low > 1:
+                middle = (low + high) // 2
+                tried = {**values, name: middle}
+                if self._fits(tried) and (self._value(tried) or 0) >= limit:
+                    high = middle
+                else:
+                    low = middle
+            values[name] = high
+        return self._witness(values, list(witness.sizes)) or witness
 
     def _witness(self, values: Text, names: list[str]) -> Witness | None:
         value = self._value(values)

@@ -50,6 +50,8 @@ class Function:
         """Every node of the body to the node that holds it."""
         self.call_nodes: list[ast.Call] = []
         """Calls, in source order of their statements."""
+        self.compare_nodes: list[ast.Compare] = []
+        """Comparisons, in no order."""
         self.statements: list[ast.stmt] = []
         """Statements, outer before inner."""
         self.returns: list[ast.Return] = []
@@ -188,6 +190,8 @@ class Function:
                 self._read(node, environment, reached)  # type: ignore[arg-type]
             elif kind is ast.Call:
                 calls.append(node)  # type: ignore[arg-type]
+            elif kind is ast.Compare:
+                self.compare_nodes.append(node)  # type: ignore[arg-type]
             elif kind is ast.NamedExpr:
                 environment[node.target.id] = (  # type: ignore[attr-defined]
                     self._bind(node.target.id, "assign", node.value, node),  # type: ignore[attr-defined]

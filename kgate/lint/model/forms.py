@@ -3,10 +3,11 @@
 The grammar is a subset of Python's expressions. ``x`` is a parameter, ``x.shape[i]``, ``x.stride(i)``, ``x.numel()``,
 ``x.dim()``, ``x.dtype`` are its; ``contiguous(x)``, ``view(x)``, ``like(x)`` stand for a copy with standard strides, a
 tensor of other shape over the same or copied elements, and a new tensor of the same shape and type.
-``view(x, -1, n)`` is a view of a known shape, ``new(m, n)`` a new tensor with standard strides, ``filled(m, n)`` and
-``filled(x.shape)`` one that is given values, ``_`` an axis that is not known, and ``meta('BLOCK')`` a compile-time
-constant of the launch in its grid. ``cdiv``, ``next_power_of_2``, ``min``, ``max`` and the operators ``+ - * // % **``
-combine integers. ``?`` is what is not known; a name with ``$`` in front is a global.
+``view(x, -1, n)`` is a view of a known shape, ``transposed(x, 0, 1)`` and ``permuted(x, 1, 0, 2)`` have their axes in
+another order, ``new(m, n)`` is a new tensor with standard strides, ``filled(m, n)`` and ``filled(x.shape)`` one that is
+given values, ``_`` an axis that is not known, and ``meta('BLOCK')`` a compile-time constant of the launch in its grid.
+``cdiv``, ``next_power_of_2``, ``min``, ``max`` and the operators ``+ - * // % **`` combine integers. ``?`` is what is
+not known; a name with ``$`` in front is a global.
 """
 
 from __future__ import annotations
@@ -112,7 +113,9 @@ class Forms:
                 return UNKNOWN if base == UNKNOWN else f"{base}.{node.attr}"
             if node.attr in ("T", "data", "mT"):
                 base = self.of(node.value)
-                return base if node.attr == "data" else UNKNOWN if base == UNKNOWN else f"view({base})"
+                if base == UNKNOWN or node.attr == "data":
+                    return base
+                return f"transposed({base}, {'0, 1' if node.attr == 'T' else '-2, -1'})"
             return UNKNOWN
         if isinstance(node, ast.Subscript):
             return self._subscript(node)
@@ -271,6 +274,11 @@ class Forms:
             axes = self._axes(node.args)
             return f"view({base}, {', '.join(axes)})" if axes and "_" not in axes else f"view({base})"
         if name in _VIEWS:
+            order = [str(at) for item in node.args if (at := _position(item)) is not None]
+            if name == "t" or (name == "transpose" and len(order) == 2):
+                return f"transposed({base}, {', '.join(order) or '0, 1'})"
+            if name == "permute" and order and len(order) == len(node.args):
+                return f"permuted({base}, {', '.join(order)})"
             return f"view({base})"
         if name in ("new_empty", "new_zeros", "new_ones", "new_full") and node.args:
             return self._new(node.args[:1] if name == "new_full" else node.args, name == "new_empty")
@@ -297,3 +305,11 @@ class Forms:
         if len(axes) == 1 and axes[0] == "_":
             return UNKNOWN  # one size, or a whole shape
         return f"{'new' if empty else 'filled'}({', '.join(axes)})" if axes else UNKNOWN
+
+
+def _position(node: ast.expr) -> int | None:
+    """The number of an axis, which may be negative."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = integer(node.operand)
+        return None if inner is None else -inner
+    return integer(node)

@@ -147,24 +147,18 @@ class Host(Function):
         )
 
     def _facts(self) -> dict[str, list[str]]:
-        """Forms that conditions and assertions compare with zero (``not-zero``), or with a limit (``limited``)."""
-        found: dict[str, dict[str, None]] = {"not-zero": {}, "limited": {}}
+        """``not-zero``: forms that conditions and assertions compare with zero or one, or take the truth of."""
+        found: dict[str, None] = {}
         for statement in self.statements:
             if isinstance(statement, (ast.If, ast.Assert)):
                 for test in _comparisons(statement.test):
-                    if isinstance(test, ast.Compare):
-                        sides = (test.left, *test.comparators)
-                        zero = any(isinstance(side, ast.Constant) and side.value in (0, 1) for side in sides)
-                        limits = isinstance(test.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) and not zero
-                        if zero or limits:
-                            forms = dict.fromkeys(map(self.forms.of, sides))
-                            found["limited" if limits else "not-zero"].update(forms)
-                    else:
-                        found["not-zero"][self.forms.of(test)] = None
-        known = {
-            kind: [form for form in forms if "?" not in form and not form.isdecimal()] for kind, forms in found.items()
-        }
-        return {kind: forms for kind, forms in known.items() if forms}
+                    sides = (test.left, *test.comparators) if isinstance(test, ast.Compare) else ()
+                    if not sides:
+                        found[self.forms.of(test)] = None
+                    elif any(isinstance(side, ast.Constant) and side.value in (0, 1) for side in sides):
+                        found.update(dict.fromkeys(map(self.forms.of, sides)))
+        known = [form for form in found if "?" not in form and not form.isdecimal()]
+        return {"not-zero": known} if known else {}
 
     def launch_summaries(self) -> list[Launch]:
         """The launches, and the calls of other functions of the project that are handed tensors or sizes."""

@@ -19,7 +19,7 @@ MOST_LETTERS = 300
 _SAME = ("to", "cast", "multiple_of", "max_contiguous", "max_constancy")
 _THROUGH = frozenset((*_SAME, "broadcast_to", "expand_dims", "view", "reshape", "trans", "ravel"))
 _OPERATORS = {ast.Mult: "*", ast.FloorDiv: "//", ast.LShift: "<<", ast.RShift: ">>"}
-_VARYING = ("pid", "arange", "loop", "load:")
+_VARYING = frozenset(("pid", "arange", "loop"))
 
 
 @dataclass(frozen=True)
@@ -76,30 +76,40 @@ class _Reader:
             if node is None or node in self.seen:
                 continue
             self.seen.add(node)
-            if isinstance(node, ast.Name):
-                plain, augmented = self.device.origins_of(node)
-                for binding in (*plain, *augmented):
-                    if binding.kind in ("assign", "augmented"):
-                        stack.append(binding.value)
-            elif isinstance(node, ast.BinOp):
-                if isinstance(node.op, (ast.Add, ast.Sub)):
-                    stack += [node.right, node.left]
-                elif isinstance(node.op, ast.Mult):
-                    stack += self._product(node, access)
-            elif isinstance(node, ast.Subscript):
-                stack.append(node.value)
-            elif isinstance(node, ast.IfExp):
-                stack += [node.orelse, node.body]
-            elif isinstance(node, ast.Call):
-                call = self.device.call_of.get(node)
+            kind = node.__class__
+            if kind is ast.Name:
+                self._named_pointer(node, stack)  # type: ignore[arg-type]
+            elif kind is ast.BinOp:
+                operator = node.op.__class__  # type: ignore[attr-defined]
+                if operator is ast.Add or operator is ast.Sub:
+                    stack += [node.right, node.left]  # type: ignore[attr-defined]
+                elif operator is ast.Mult:
+                    stack += self._product(node, access)  # type: ignore[arg-type]
+            elif kind is ast.Subscript:
+                stack.append(node.value)  # type: ignore[attr-defined]
+            elif kind is ast.IfExp:
+                stack += [node.orelse, node.body]  # type: ignore[attr-defined]
+            elif kind is ast.Call:
+                call = self.device.call_of.get(node)  # type: ignore[call-overload]
                 if call is not None and (call.name in _THROUGH or call.name == "advance"):
                     stack.append(call.first)
+
+    def _named_pointer(self, node: ast.Name, stack: list[ast.expr | None]) -> None:
+        reached = self.device.reached.get(node, ())
+        if len(reached) == 1 and reached[0].kind != "augmented":
+            if reached[0].kind == "assign":
+                stack.append(reached[0].value)
+            return
+        plain, augmented = self.device.origins_of(node)
+        for binding in (*plain, *augmented):
+            if binding.kind in ("assign", "augmented"):
+                stack.append(binding.value)
 
     def _product(self, node: ast.BinOp, access: Call) -> list[ast.expr | None]:
         """Note a product, and give what in it is to be looked at in turn."""
         device = self.device
         sources = device.sources(node)
-        if not any(item.startswith(_VARYING) for item in sources):
+        if _VARYING.isdisjoint(sources) and not any(item.startswith("load:") for item in sources):
             return []
         wide, loads = self._wide(node)
         if wide is not None:
@@ -279,8 +289,8 @@ class _Reader:
         """What the function compares with what, as masks do: the key of an index to the form that it is below."""
         if self._below is None:
             limits: dict[Any, dict[str, None]] = {}
-            for node in self.device.parents:
-                if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            for node in self.device.compare_nodes:
+                if len(node.ops) == 1:
                     self._compared(node.ops[0], node.left, node.comparators[0], limits)
             self._below = {
                 key: next(iter(found)) if len(found) == 1 else f"min({', '.join(found)})"

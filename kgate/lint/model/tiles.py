@@ -73,6 +73,7 @@ class Tiles:
         self._numbers: dict[ast.expr, int] = {}
         self._table: dict[tuple[object, ...], int] = {}
         self._parts: dict[ast.expr, frozenset[int]] = {}
+        self._bounds: dict[ast.expr, list[Bound]] = {}
         self._depth = 0
 
     # Shapes
@@ -87,6 +88,8 @@ class Tiles:
 
     def of(self, node: ast.expr) -> Tile:
         """The tile that a value is."""
+        if node.__class__ is ast.Constant:
+            return SCALAR
         known = self._tiles.get(node)
         if known is None:
             if self._depth > _MAX_DEPTH:
@@ -98,10 +101,10 @@ class Tiles:
         return known
 
     def _tile(self, node: ast.expr) -> Tile:
-        if isinstance(node, ast.Constant):
-            return SCALAR
         if isinstance(node, ast.Name):
-            return _broadcast([self._binding(item) for item in self.device.reached.get(node, ())])
+            found = self.device.reached.get(node, ())
+            tiles = [self.of_binding(item) for item in found]
+            return tiles[0] if len(tiles) == 1 else _broadcast(tiles)
         if isinstance(node, ast.BinOp):
             return _broadcast([self.of(node.left), self.of(node.right)])
         if isinstance(node, ast.UnaryOp):
@@ -124,7 +127,8 @@ class Tiles:
             return Tile(NONE.union(*map(self.axes, node.elts)), None)
         return Tile(NONE, None)
 
-    def _binding(self, binding: Binding) -> Tile:
+    def of_binding(self, binding: Binding) -> Tile:
+        """The tile that one assignment gives a name."""
         known = self._bindings.get(binding)
         if known is not None:
             return known
@@ -134,7 +138,7 @@ class Tiles:
         elif binding.kind in ("assign", "loop") and binding.value is not None:
             known = self.of(binding.value)
         elif binding.kind == "augmented" and binding.value is not None:
-            known = _broadcast([self.of(binding.value), *map(self._binding, binding.previous)])
+            known = _broadcast([self.of(binding.value), *map(self.of_binding, binding.previous)])
         else:
             known = Tile(self.axes(binding.value) if binding.value is not None else NONE, None)
         self._bindings[binding] = known
@@ -235,16 +239,7 @@ class Tiles:
         elif isinstance(mask, ast.Subscript):
             yield from self.conjuncts(mask.value, depth + 1)
         elif isinstance(mask, ast.Name):
-            plain, augmented = self.device.origins_of(mask)
-            joined = [item for item in augmented if isinstance(item.statement, ast.AugAssign)]
-            if len(plain) == 1 and plain[0].kind == "assign" and plain[0].value is not None:
-                if all(isinstance(item.statement.op, ast.BitAnd) for item in joined):  # type: ignore[attr-defined]
-                    yield from self.conjuncts(plain[0].value, depth + 1)
-                    for item in joined:
-                        if item.value is not None:
-                            yield from self.conjuncts(item.value, depth + 1)
-                    return
-            yield mask
+            yield from self._joined(mask, depth)
         elif isinstance(mask, ast.Call):
             call = self.device.call_of.get(mask)
             name = call.name if call is not None else ""
@@ -258,8 +253,27 @@ class Tiles:
         else:
             yield mask
 
+    def _joined(self, mask: ast.Name, depth: int) -> Iterator[ast.expr]:
+        """The conditions of a mask that ``&=`` adds to."""
+        plain, augmented = self.device.origins_of(mask)
+        statements = [item.statement for item in augmented]
+        grown = all(isinstance(item, ast.AugAssign) and isinstance(item.op, ast.BitAnd) for item in statements)
+        if not grown or len(plain) != 1 or plain[0].kind != "assign":
+            yield mask
+            return
+        for item in (plain[0], *augmented):
+            if item.value is not None:
+                yield from self.conjuncts(item.value, depth + 1)
+
     def bounds(self, mask: ast.expr) -> list[Bound]:
         """The upper bounds that a mask sets on indices that vary along an axis."""
+        mask = self.device.value_of(mask)
+        known = self._bounds.get(mask)
+        if known is None:
+            known = self._bounds[mask] = self._bounds_of(mask)
+        return known
+
+    def _bounds_of(self, mask: ast.expr) -> list[Bound]:
         found = []
         for condition in self.conjuncts(mask):
             if not isinstance(condition, ast.Compare):
@@ -385,6 +399,11 @@ def _operands(call: Call) -> tuple[ast.expr | None, ast.expr | None]:
 
 def _broadcast(parts: list[Tile]) -> Tile:
     """The tile of an operation element by element."""
+    wide = [part for part in parts if part.dims != ()]
+    if not wide:
+        return SCALAR
+    if len(wide) == 1 or all(part is wide[0] for part in wide):
+        return wide[0]
     axes = NONE.union(*(part.axes for part in parts))
     length = 0
     for part in parts:

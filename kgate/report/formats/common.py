@@ -90,7 +90,7 @@ def summary(result: LintResult) -> list[str]:
     looked = f"{plural(result.kernels, 'kernel')} declared, {plural(result.device_functions, 'device function')}"
     lines = []
     if result.fixed:
-        lines.append(f"fixed {plural(result.fixed, 'finding')}")
+        lines.append(f"{'would fix' if result.diff else 'fixed'} {plural(result.fixed, 'finding')}")
     if result.ignored:
         lines.append(f"wrote ignores for {plural(result.ignored, 'finding')}")
     if result.suppressed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import IO
 
 from kgate.report.formats.common import LEVELS, LintReport, headline, safe, summary, title
-from kgate.report.github import SHOWN, _data, _property
+from kgate.report.github import SHOWN, escaped, escaped_property
 from kgate.source.records import Finding
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -26,14 +26,14 @@ def render(report: LintReport, stream: IO[str]) -> None:
     if report.quiet:
         return
     for note in report.result.notes:
-        stream.write(f"::notice title=kgate::{_data(safe(note))}\n")
+        stream.write(f"::notice title=kgate::{escaped(safe(note))}\n")
     stream.write("\n".join(summary(report.result)) + "\n")
 
 
 def annotation(item: Finding) -> str:
     """The workflow command of one finding."""
     text = f"{safe(item.message)}\n{safe(item.remedy)}" if item.remedy else safe(item.message)
-    where = f"file={_property(safe(item.path))},line={item.line},endLine={item.end_line}"
+    where = f"file={escaped_property(safe(item.path))},line={item.line},endLine={item.end_line}"
     if item.line == item.end_line:
         where += f",col={item.column},endColumn={item.end_column}"  # GitHub takes columns of one line only
-    return f"::{_COMMANDS[item.severity]} {where},title={_property(f'kgate: {title(item)}')}::{_data(text)}"
+    return f"::{_COMMANDS[item.severity]} {where},title={escaped_property(f'kgate: {title(item)}')}::{escaped(text)}"

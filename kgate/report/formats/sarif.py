@@ -16,6 +16,8 @@ from kgate.report.formats.document import write
 from kgate.source.records import Finding, Fix
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+FIXED_FILES = 25
+"""Files whose fixes are worked out; each has to be parsed for that, which takes most of the time."""
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+\Z")
 
 
@@ -23,7 +25,7 @@ def render(report: LintReport, stream: IO[str]) -> None:
     """Write the document."""
     used = sorted({item.code for item in report.result.findings})
     numbers = {code: number for number, code in enumerate(used)}
-    fixes = _fixes(report)
+    fixes, left_out = _fixes(report)
     results = []
     for item, (mark, count) in zip(report.result.findings, fingerprints(report), strict=True):
         result = _result(item, numbers[item.code], mark, count)
@@ -35,7 +37,8 @@ def render(report: LintReport, stream: IO[str]) -> None:
         "semanticVersion": __version__,
         "rules": [_rule(code, report.rules.get(code)) for code in used],
     }
-    notes = [{"level": "note", "message": {"text": note}} for note in report.result.notes]
+    more = (f"the fixes of {left_out} further files are left out; `kgate lint --diff` has them",) if left_out else ()
+    notes = [{"level": "note", "message": {"text": note}} for note in (*report.result.notes, *more)]
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -94,18 +97,21 @@ def _artifact(path: str) -> dict[str, str]:
     return {"uri": quote(raw), "uriBaseId": "%SRCROOT%"}
 
 
-def _fixes(report: LintReport) -> dict[tuple[str, Fix], dict[str, Any]]:
-    """Path and fix to the fix as SARIF has it: replaced lines; without those that cannot be made."""
+def _fixes(report: LintReport) -> tuple[dict[tuple[str, Fix], dict[str, Any]], int]:
+    """Path and fix to the fix as SARIF has it: replaced lines; without those that cannot be made.
+
+    Also the number of files that have more of them.
+    """
     wanted: dict[str, dict[Fix, None]] = {}
     for item in report.result.findings:
         for fix in item.fixes:
             wanted.setdefault(item.path, {})[fix] = None
     found: dict[tuple[str, Fix], dict[str, Any]] = {}
-    for path, fixes in wanted.items():
+    for path, fixes in list(wanted.items())[:FIXED_FILES]:
         raw = report.source(path)
         if raw is not None:
             found.update(((path, fix), made) for fix, made in _made(path, raw, list(fixes)))
-    return found
+    return found, max(0, len(wanted) - FIXED_FILES)
 
 
 def _made(path: str, raw: bytes, fixes: list[Fix]) -> Iterator[tuple[Fix, dict[str, Any]]]:

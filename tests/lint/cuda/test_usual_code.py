@@ -183,6 +183,13 @@ SOUND = {
         }
         TORCH_LIBRARY(ops, m) { m.def("run", run); }
         """,
+    "a dispatch on the tensor's type": """
+        void run(at::Tensor x) {
+          AT_DISPATCH_FLOATING_TYPES_AND2(
+              at::kHalf, at::kBFloat16, x.scalar_type(), "run", [&] { use(x.data_ptr<scalar_t>()); });
+        }
+        TORCH_LIBRARY(ops, m) { m.def("run", run); }
+        """,
     "a version switch": """
         #if CUDART_VERSION < 9000
         #define SHUFFLE(v, d) __shfl_down(v, d)

@@ -25,8 +25,8 @@ RULE = Rule(
     ),
     remedy='Begin with TORCH_CHECK(x.is_contiguous(), "x must be contiguous"), or take x.contiguous() first.',
     quiet=(
-        "A check macro or TORCH_CHECK on the tensor, .contiguous(), strides that are handed on, tensors made in the "
-        "function, functions that are not bound in this file, and callers in the file that check."
+        "A check macro or TORCH_CHECK on the tensor, a dispatch on its scalar type, .contiguous(), strides that are "
+        "handed on, tensors made in the function, and functions that are not bound where they stand."
     ),
     sources=("https://docs.pytorch.org/tutorials/advanced/cpp_extension.html",),
     invalid=(
@@ -105,6 +105,7 @@ _LAYOUT = re.compile(
 )
 _WORD = re.compile(r"\w+")
 _REBOUND = re.compile(r"\b(\w+)\s*=[^=]")
+_DISPATCH = re.compile(r"DISPATCH\w{0,60}\(\s*(?:[\w:]+,\s*)*(\w+)\s*(?:\.|->)\s*(?:scalar_type|dtype)\(")
 _CHECK = re.compile(
     r"(?:CHECK|check|ENFORCE|ASSERT|assert|VALIDATE|validate|VERIFY|contiguous|CONTIGUOUS)\w{0,40}\s*\(([^;]{0,400})"
 )
@@ -146,6 +147,7 @@ def _answered(file: CudaFile, function: CudaFunction) -> set[str]:
     """Variables whose layout a function checks, makes so, or hands on."""
     code = file.code(function.body)
     found = {*_LAYOUT.findall(code), *_REBOUND.findall(code)}
+    found.update(_DISPATCH.findall(code))
     for text in _CHECK.findall(code):
         found.update(_WORD.findall(text))
     for node in function.nodes["call_expression"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +17,16 @@ if TYPE_CHECKING:
     from kgate.lint.model.module import Module
 
 _LANGUAGE = "triton.language."
-_VERSION_CHECKS = ("triton.__version__", "hasattr(tl", "hasattr(triton", "getattr(tl", "version(\"triton\")", "version('triton')")
+_VERSION_CHECKS = (
+    "triton.__version__",
+    "hasattr(tl",
+    "hasattr(triton",
+    "getattr(tl",
+    'version("triton")',
+    "version('triton')",
+)
+
+_TESTS = re.compile(r"version|experimental|hasattr|has_triton_|has_tl_|supports?_|_support", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ def removed(module: Module) -> Iterator[Use]:
     """Functions, modules and arguments that are gone from some version."""
     if _asks_version(module):
         return
-    for device in module.devices:
+    for device in _always(module):
         yield from _called(device, _REMOVED_NAMES, api.REMOVED)
         yield from _given(device, api.REMOVED_ARGUMENTS)
         for call in _at(device, api.MOVED_FROM_MATH):
@@ -60,7 +70,7 @@ def deprecated(module: Module) -> Iterator[Use]:
     """Functions and arguments that warn."""
     if _asks_version(module):
         return
-    for device in module.devices:
+    for device in _always(module):
         for use in _called(device, _DEPRECATED_NAMES, api.DEPRECATED):
             yield use
         for use in _given(device, api.DEPRECATED_ARGUMENTS):
@@ -73,9 +83,19 @@ def added(module: Module) -> Iterator[Use]:
     """Functions and arguments that older versions lack."""
     if _asks_version(module):
         return
-    for device in module.devices:
+    for device in _always(module):
         yield from _called(device, _ADDED_NAMES, api.ADDED)
         yield from _given(device, api.ADDED_ARGUMENTS)
+
+
+def _always(module: Module) -> list[Device]:
+    """Device functions that are not defined under a test of what Triton has: ``if has_experimental_tma():``."""
+    gated: set[ast.AST] = set()
+    for statement in module.tree.body:
+        for node in ast.walk(statement) if isinstance(statement, ast.If) else ():
+            if isinstance(node, ast.If) and _TESTS.search(ast.unparse(node.test)):
+                gated.update(ast.walk(node))
+    return [device for device in module.devices if device.node not in gated]
 
 
 def _last_names(table: dict[str, api.Change]) -> dict[str, str]:
@@ -135,7 +155,9 @@ def _host_arguments(module: Module, function: str, table: dict[tuple[str, str], 
             dotted = module.dotted(node.func)
             if dotted.startswith("triton.") and dotted.rpartition(".")[2] == function:
                 for keyword in node.keywords:
-                    if keyword.arg in names and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is None):
+                    if keyword.arg in names and not (
+                        isinstance(keyword.value, ast.Constant) and keyword.value.value is None
+                    ):
                         yield Use(keyword.value, f"{keyword.arg}= of triton.{function}", names[keyword.arg])
 
 

@@ -1,4 +1,4 @@
-"""What the rules about launches share: edits of arguments, branches that the compiler decides, and numbers in a file's text."""
+"""What the rules about launches share: edits, branches that the compiler decides, and tuners."""
 
 from __future__ import annotations
 
@@ -28,11 +28,9 @@ def in_static_branch(device: Device, node: ast.AST) -> bool:
 
 
 def static(device: Device, test: ast.expr) -> bool:
-    """Whether a condition may be decided at compile time: it reads compile-time parameters or globals, or parameters of a
-    function that others call with constants."""
-    return not any(
-        source in ("pid", "arange", "loop") or source.startswith("load:") for source in device.sources(test)
-    )
+    """Whether a condition may be decided at compile time: it reads parameters and globals alone. A plain parameter
+    may be one that callers give constants for."""
+    return not any(source in ("pid", "arange", "loop") or source.startswith("load:") for source in device.sources(test))
 
 
 def benchmarks(tuner: Decorator) -> bool:

@@ -21,7 +21,7 @@ RULE = Rule(
     name="arange-not-power-of-two",
     severity=ERROR,
     summary="The length of a `tl.arange` is no power of two, or the envelope allows sizes at which it is none.",
-    why="Triton refuses to compile it: `arange's range must be a power of 2`. The first model with a head of 80 or 96 fails.",
+    why="Triton refuses to compile it: `arange's range must be a power of 2`. The first model with a head of 80 fails.",
     remedy="Round the block up with `triton.next_power_of_2` and mask what is beyond the size.",
     quiet="Lengths that are rounded up; sizes that the envelope limits to powers of two, as `Choice(64, 128)` does; a "
     "`tl.static_assert` about the parameter.",
@@ -55,7 +55,7 @@ RULE = Rule(
                 _double[(T,)](x, y, HEAD=D)
                 return y
             """,
-            note="vLLM#25030, before: a head of 80 elements.",
+            note="As vLLM#25030, before: the head itself is the length.",
         ),
         Example(
             """
@@ -114,7 +114,7 @@ RULE = Rule(
                 _double[(T,)](x, y, D, BLOCK=triton.next_power_of_2(D))
                 return y
             """,
-            note="vLLM#25030, after.",
+            note="As vLLM#25030, after: rounded up and masked.",
         ),
         Example(
             """

@@ -14,8 +14,8 @@ RULE = Rule(
     severity=ERROR,
     summary="`key=` of an autotuner names something that is no parameter of the function.",
     why=(
-        "Triton passes over such a name in silence: the size that was to choose the configuration does not, and what was "
-        "tuned for the first shape serves all others. Old versions raise instead."
+        "Triton passes over such a name in silence: the size that was to choose the configuration does not, and what "
+        "was tuned for the first shape serves all others. Old versions raise instead."
     ),
     remedy="Name a parameter, spelled as in the signature.",
     quiet="Keys that cannot be read, and functions whose signature takes any arguments.",

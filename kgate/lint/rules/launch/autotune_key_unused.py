@@ -22,8 +22,8 @@ RULE = Rule(
     severity=WARNING,
     summary="`key=` of an autotuner names a parameter that the function's body never reads.",
     why=(
-        "Each new value of it starts a whole round of tuning, although it cannot change what the function does; where it "
-        "is a `tl.constexpr` it compiles the function anew as well. A count that followed the packed length of each "
+        "Each new value of it starts a whole round of tuning, although it cannot change what the function does; where "
+        "it is a `tl.constexpr` it compiles the function anew as well. A count that followed the packed length of each "
         "batch took a training run from 7,000 to 1,500 tokens per second."
     ),
     remedy="Drop it from the key, or round it to a power of two where it stands for the amount of work.",
@@ -106,7 +106,11 @@ def check(device: Device) -> Iterator[Hit]:
         return  # descriptors know the sizes
     for key in tuned.keys:
         bindings = device.bindings.get(key, ())
-        if key in device.parameters and not any(binding.uses for binding in bindings) and not _read_outside(device, key):
+        if (
+            key in device.parameters
+            and not any(binding.uses for binding in bindings)
+            and not _read_outside(device, key)
+        ):
             yield Hit(
                 key_node(device, key),
                 f"{key} is in key=, and {device.node.name} never reads it: each new value tunes anew"
@@ -128,7 +132,9 @@ def _read_outside(device: Device, key: str) -> bool:
                 continue
             if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == key:
                 return True
-            if isinstance(node, ast.Dict) and any(isinstance(item, ast.Constant) and item.value == key for item in node.keys):
+            if isinstance(node, ast.Dict) and any(
+                isinstance(item, ast.Constant) and item.value == key for item in node.keys
+            ):
                 return True
     return False
 
@@ -138,7 +144,11 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
     """Unless every launcher rounds the value, or passes a constant or a property of the type."""
     device = project.device(candidate.path, candidate.symbol)
     key = candidate.data["key"]
-    given = [launch.arguments[key] for launch in device.launches if key in launch.arguments] if device is not None else []
-    if given and all(_FEW_VALUES.search(item.form) or _FEW_VALUES.search(item.text) or item.form.isdecimal() for item in given):
+    given = (
+        [launch.arguments[key] for launch in device.launches if key in launch.arguments] if device is not None else []
+    )
+    if given and all(
+        _FEW_VALUES.search(item.form) or _FEW_VALUES.search(item.text) or item.form.isdecimal() for item in given
+    ):
         return
     yield project.confirm(RULE, candidate)

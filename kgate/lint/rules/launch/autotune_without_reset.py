@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kgate.lint.model.device import Device
 from kgate.lint.rule import ERROR, SAFE, WARNING, Example, Hit, Rule
-from kgate.lint.rules.launch._shared import benchmarks, edit
+from kgate.lint.rules.launch._shared import benchmarks, edit, in_static_branch
 from kgate.source.records import Fix
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ RULE = Rule(
     code="KG401",
     name="autotune-without-reset",
     severity=ERROR,
-    summary="An autotuned function adds to an argument, or computes it anew from itself, and tuning does not put it back.",
+    summary="An autotuned function adds to an argument or updates it, and tuning does not put it back.",
     why=(
         "The tuner runs the function many times on the caller's own tensors to measure each configuration. What those "
         "runs add or change in place is still there when the chosen configuration runs, so the first call of each key "
@@ -141,7 +141,7 @@ def check(device: Device) -> Iterator[Hit]:
             f"tuning runs of {device.node.name} {'add to' if adds else 'update'} {name}, "
             "and neither restore_value nor reset_to_zero names it",
             f'write restore_value=["{name}"]' + (f', or reset_to_zero=["{name}"] if it starts at zero' if adds else ""),
-            severity=ERROR if adds else WARNING,
+            severity=ERROR if adds and not in_static_branch(device, node) else WARNING,
             fixes=_fixes(device, tuner, name),
             related=((tuner.node, "the tuner"),),
         )
@@ -153,9 +153,9 @@ def _restored_otherwise(device: Device, tuner: Decorator) -> bool:
         return True
     for name in ("reset_to_zero", "restore_value"):
         given = tuner.argument(name)
-        if given is not None and not (isinstance(given, ast.Constant) and given.value is None):
-            if device._strings(given) is None:
-                return True
+        nothing = given is None or (isinstance(given, ast.Constant) and given.value is None)
+        if not nothing and device.strings(given) is None:
+            return True
     spread = [keyword.value for keyword in tuner.call.keywords if keyword.arg is None]
     if any("cache" not in ast.unparse(value).lower() for value in spread):
         return True
@@ -186,7 +186,11 @@ def _changes(device: Device, depth: int = 0) -> Iterator[tuple[ast.AST, str, str
         pointers = device.pointers(base)
         if len(pointers) == 1:
             name = next(iter(pointers))
-            if _reads_back(device, name, base, value) and not _written_first(device, name, call.node):
+            if (
+                name in device.summary.loads
+                and _reads_back(device, name, base, value)
+                and not _written_first(device, name, call.node)
+            ):
                 yield call.node, name, "updates"
     if depth >= _DEPTH:
         return
@@ -242,7 +246,7 @@ def _fixes(device: Device, tuner: Decorator, name: str) -> tuple[Fix, ...]:
         return ()
     given = tuner.argument("restore_value")
     if isinstance(given, (ast.List, ast.Tuple)):
-        names = [item.value for item in given.elts if isinstance(item, ast.Constant)]
+        names = [str(item.value) for item in given.elts if isinstance(item, ast.Constant)]
     elif given is None:
         names = []
     else:

@@ -21,8 +21,8 @@ RULE = Rule(
     severity=ERROR,
     summary="`num_warps` is no power of two, or more than a program can have on the target.",
     why=(
-        "The compiler asserts that it is a power of two. A program has at most 1,024 threads: 32 warps of 32 lanes, and "
-        "16 of 64 lanes on AMD's gfx9. A larger number fails when the program is launched."
+        "The compiler asserts that it is a power of two. A program has at most 1,024 threads: 32 warps of 32 lanes, "
+        "and 16 of 64 lanes on AMD's gfx9. A larger number fails when the program is launched."
     ),
     remedy="Use 1, 2, 4, 8, 16 or 32 warps, and at most 16 where gfx9 is a target.",
     quiet="Numbers that are computed, and 32 warps where no declared target has lanes of 64.",
@@ -124,7 +124,12 @@ def linked(project: Project) -> Iterator[Finding]:
             given = launch.arguments.get("num_warps")
             if given is not None and given.form.isdecimal() and _MOST_WIDE < int(given.form) <= _MOST:
                 yield project.finding(
-                    RULE, launch.path, given.place, _message(given.form, wide[0]), "use at most 16", symbol=launch.launch.by
+                    RULE,
+                    launch.path,
+                    given.place,
+                    _message(given.form, wide[0]),
+                    "use at most 16",
+                    symbol=launch.launch.by,
                 )
         tuned = device.summary.autotune
         for number in tuned.values.get("num_warps", ()) if tuned is not None else ():

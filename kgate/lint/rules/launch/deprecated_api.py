@@ -22,10 +22,10 @@ RULE = Rule(
     name="deprecated-api",
     severity=NOTE,
     summary="A function or argument of Triton that a version supported by the project warns about.",
-    why="Triton removes what it deprecates, mostly one or two minor versions later, and then the function does not compile.",
+    why="Triton removes what it deprecates, often one or two minor versions later; then nothing compiles any more.",
     remedy="Use what replaces it.",
     quiet=(
-        "Files that look at Triton's version, branches that compile-time values choose, and what KG418 reports as gone. "
+        "Files that look at Triton's version, branches that compile-time values choose, and what KG418 reports. "
         "Without `triton` in the configuration, 3.6 to 3.9 are meant; one finding per file and change."
     ),
     sources=("triton-lang/triton#4496",),
@@ -86,7 +86,8 @@ def check(module: Module) -> Iterator[Hit]:
         data = {"version": list(change.version), "last": last, "more": more, "gone": first.name == "tl.make_block_ptr"}
         yield Hit(first.node, first.name, change.instead, data=data)
     found = sorted(
-        (node for device in module.devices for node in _builtins(device)), key=lambda node: (node.lineno, node.col_offset)
+        (node for device in module.devices for node in _builtins(device)),
+        key=lambda node: (node.lineno, node.col_offset),
     )
     if found:
         name = found[0].func.id  # type: ignore[attr-defined]
@@ -115,4 +116,6 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
     last = None if data["last"] is None else (data["last"][0], data["last"][1])
     since = api.affected(api.Change((data["version"][0], data["version"][1]), "", last), supported)
     if since is not None:
-        yield project.confirm(RULE, candidate, f"{candidate.message} is deprecated in Triton {api.shown(since)}{data['more']}")
+        yield project.confirm(
+            RULE, candidate, f"{candidate.message} is deprecated in Triton {api.shown(since)}{data['more']}"
+        )

@@ -71,7 +71,7 @@ RULE = Rule(
                 _scores[(n, n)](q, k, s, T, D, BT=64, BD=triton.next_power_of_2(D))
                 return s
             """,
-            note="flash-linear-attention#556 and triton#4197, before: a head of 8 elements.",
+            note="As flash-linear-attention#556 and triton#4197, before: a small head is its own block.",
         ),
         Example(
             """
@@ -87,7 +87,7 @@ RULE = Rule(
                 tl.store(z_ptr + rows[:, None] * N + rows[None, :], tl.dot(x, y))
                                                                     ^^^^^^^^^^^^
             """,
-            note="triton#2266, before.",
+            note="As triton#2266, before.",
         ),
     ),
     valid=(
@@ -125,7 +125,7 @@ RULE = Rule(
                 _scores[(n, n)](q, k, s, T, D, BT=64, BD=max(16, triton.next_power_of_2(D)))
                 return s
             """,
-            note="flash-linear-attention#556, after.",
+            note="As flash-linear-attention#556, after.",
         ),
         Example(
             """

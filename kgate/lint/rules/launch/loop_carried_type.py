@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kgate.lint.model.device import FLOATS, INTEGERS, Device
+from kgate.lint.model.device import FLOATS, INTEGERS, SAME_TYPE, Device
 from kgate.lint.rule import ERROR, Example, Hit, Rule
 
 if TYPE_CHECKING:
+    from kgate.lint.model.calls import Call
     from kgate.lint.model.flow import Binding
 
 RULE = Rule(
@@ -82,7 +83,19 @@ RULE = Rule(
 _INT, _FLOAT = "#int", "#float"
 """Python's own numbers, which take the type of the other side."""
 _LITERAL = {_INT: "int32", _FLOAT: "float32"}
-_SAME = frozenset("exp exp2 log log2 sqrt rsqrt abs zeros_like broadcast_to expand_dims reshape view trans sigmoid".split())
+_SAME = SAME_TYPE & {
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "sqrt",
+    "rsqrt",
+    "abs",
+    "broadcast_to",
+    "expand_dims",
+    "reshape",
+    "trans",
+}
 _WIDE = frozenset({"int32", "int64", "float32", "float64"})
 
 
@@ -169,7 +182,12 @@ def _before(device: Device, binding: Binding, loop: ast.For | ast.While) -> str 
     outer = _outer(device, binding, loop)
     if not outer or any(item.kind != "assign" or item.value is None or _annotated(item) for item in outer):
         return None if not outer else ""
-    if any(_inside(device, item, around) != (around in _around(device, loop)) for item in outer for around in [item.loop] if around):
+    if any(
+        _inside(device, item, around) != (around in _around(device, loop))
+        for item in outer
+        for around in [item.loop]
+        if around
+    ):
         return ""
     types = {_Types(device, "", "").of(item.value) for item in outer if item.value is not None}
     if len(types) != 1:
@@ -271,6 +289,14 @@ class _Types:
         kind = self.of(binding.value)
         return _LITERAL.get(kind, kind)
 
+    @staticmethod
+    def _sides(call: Call) -> tuple[ast.expr | None, ast.expr | None]:
+        """The two values that a choice or a maximum is made of; Python's own ``max`` has them by position only."""
+        arguments = call.node.args
+        if call.name != "where" and not call.method and len(arguments) > 2:
+            return None, None
+        return call.argument("x"), call.argument("y")
+
     def _of_call(self, node: ast.Call) -> str:
         if isinstance(node.func, ast.Name) and node.func.id == "float" and "float" not in self.device.bindings:
             return _FLOAT
@@ -284,12 +310,8 @@ class _Types:
         if name in ("program_id", "num_programs", "arange"):
             return "int32"
         if name in ("where", "maximum", "minimum"):
-            sides = [call.argument("x"), call.argument("y")]
-            if name != "where":
-                sides = node.args[:2] if not call.method else [node.func.value, *node.args[:1]]  # type: ignore[attr-defined]
-            if len(sides) != 2 or sides[0] is None or sides[1] is None:
-                return ""
-            return _combined(self.of(sides[0]), self.of(sides[1]), ast.Add())
+            one, other = self._sides(call)
+            return "" if one is None or other is None else _combined(self.of(one), self.of(other), ast.Add())
         if name in _SAME and call.first is not None:
             return self.of(call.first)
         if name in ("sum", "max", "min") and call.first is not None and call.argument("return_indices") is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kgate.lint.model.device import Device
+from kgate.lint.model.device import FLOATS, INTEGERS, Device
 from kgate.lint.model.module import Module
 from kgate.lint.rule import ERROR, SAFE, Example, Hit, Rule
 from kgate.lint.rules.launch._shared import edit
@@ -18,8 +18,8 @@ RULE = Rule(
     summary="A device function reads a module-level number, string or other plain value that is no `tl.constexpr`.",
     why=(
         "Triton refuses it when the function is compiled (`Cannot access global variable`), because a later change of "
-        "the variable would not compile the function anew. The annotation `NAME: tl.constexpr = 4` does not help: Triton "
-        "looks at the value, not at the annotation."
+        "the variable would not compile the function anew. The annotation `NAME: tl.constexpr = 4` does not help: "
+        "Triton looks at the value, not at the annotation."
     ),
     remedy="Wrap the value: `NAME = tl.constexpr(4)`, or pass it as a `tl.constexpr` parameter.",
     quiet=(
@@ -114,9 +114,11 @@ RULE = Rule(
     ),
 )
 
-_NUMERIC_CALLS = frozenset({"float", "int", "bool", "str", "len", "abs", "round", "min", "max", "tuple", "list", "dict"})
+_NUMERIC_CALLS = frozenset(
+    {"float", "int", "bool", "str", "len", "abs", "round", "min", "max", "tuple", "list", "dict"}
+)
 _PLAIN_ROOTS = ("math.", "os.getenv", "os.environ", "torch.finfo", "torch.iinfo", "torch.cuda.get_device_capability")
-_TORCH_TYPES = frozenset("float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool half float".split())
+_TORCH_TYPES = frozenset({*FLOATS, *INTEGERS, "bool", "half", "float"})
 
 
 @RULE.device
@@ -127,16 +129,10 @@ def check(device: Device) -> Iterator[Hit]:
     if not names:
         return
     seen: set[str] = set()
-    reads = [
-        node
-        for node in device.parents
-        if node.__class__ is ast.Name and node.id in names and node not in device.reached  # type: ignore[attr-defined]
-    ]
-    for node in sorted(reads, key=lambda item: (item.lineno, item.col_offset)):  # type: ignore[attr-defined]
-        name = node.id  # type: ignore[attr-defined]
-        if name in seen or name in device.bindings or not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
-            continue
-        if _annotation(device, node):
+    reads = [node for node in device.parents if isinstance(node, ast.Name) and node.id in names]
+    for node in sorted(reads, key=lambda item: (item.lineno, item.col_offset)):
+        name = node.id
+        if name in seen or name in device.bindings or _annotation(device, node):
             continue
         seen.add(name)
         yield Hit(

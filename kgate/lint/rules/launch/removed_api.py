@@ -118,13 +118,15 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
     if data["kind"] == "added":
         old = api.lacking(change, supported) if project.config.triton else None
         if old is not None:
-            message = (
-                f"{candidate.message} came with Triton {api.shown(change.version)}, and the project supports {api.shown(old)}"
+            since, oldest = api.shown(change.version), api.shown(old)
+            message = f"{candidate.message} came with Triton {since}, and the project supports {oldest}"
+            yield project.confirm(
+                RULE, candidate, message + data["more"], "raise the lower end of the range, or do without"
             )
-            yield project.confirm(RULE, candidate, message + data["more"], "raise the lower end of the range, or do without")
         return
     gone = api.affected(change, supported)
     if gone is not None:
         certain = bool(project.config.triton) or change.version <= api.SUPPORTED[0]
-        message = f"{candidate.message} is gone since Triton {api.shown(change.version)}{data['more']}"
+        since = f"since Triton {api.shown(change.version)}" if change.version > api.SUPPORTED[0] else "from Triton"
+        message = f"{candidate.message} is gone {since}{data['more']}"
         yield project.confirm(RULE, candidate, message, severity=ERROR if certain else WARNING)

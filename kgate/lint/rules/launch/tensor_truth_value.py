@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kgate.lint.model.device import Device
 from kgate.lint.model.module import Module
 from kgate.lint.rule import ERROR, NOTE, SAFE, Example, Hit, Rule
 from kgate.lint.rules.launch._shared import edit
 from kgate.source.records import Fix
+
+if TYPE_CHECKING:
+    from kgate.lint.linking import Project
+    from kgate.lint.records import Candidate
+    from kgate.source.records import Finding
 
 RULE = Rule(
     code="KG415",
@@ -22,7 +28,10 @@ RULE = Rule(
         "refuse chains of them."
     ),
     remedy="Choose with `tl.where`, combine masks with `&` and `|`, or reduce to one value first.",
-    quiet="Single values: parameters, loop variables, sums over all axes, loads through one address.",
+    quiet=(
+        "Single values: parameters, loop variables, sums over all axes, loads through one address. `and` and `or` are "
+        "one note per file, in projects that have configured kgate."
+    ),
     sources=("linkedin/Liger-Kernel#991", "triton-lang/triton#9547", "meta-recsys/generative-recommenders#561"),
     fix=SAFE,
     invalid=(
@@ -140,7 +149,15 @@ def _joined(found: list[tuple[Device, ast.BoolOp, list[ast.expr]]]) -> Hit:
         f"write {sign}, with parentheses around each comparison",
         severity=NOTE,
         fixes=fixes,
+        data={},
     )
+
+
+@RULE.decide
+def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
+    """A habit that works so far: told to projects that have configured kgate."""
+    if project.config.configured:
+        yield project.confirm(RULE, candidate)
 
 
 def _operands(node: ast.BoolOp) -> Iterator[ast.expr]:
@@ -158,7 +175,9 @@ def _condition(device: Device, node: ast.expr) -> bool:
 
 def _block(device: Device, node: ast.expr) -> bool:
     """Whether a value certainly has more than one element."""
-    if isinstance(node, ast.Compare) and any(isinstance(item, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for item in node.ops):
+    if isinstance(node, ast.Compare) and any(
+        isinstance(item, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for item in node.ops
+    ):
         return False
     tile = device.tiles.of(node)
     if not tile.dims or not tile.axes:
@@ -177,7 +196,7 @@ def _certain(device: Device, node: ast.expr) -> bool:
         if isinstance(inner, ast.Name):
             found = device.reached.get(inner, ())
             if len(found) > 1:
-                shapes = {bool(device.tiles._binding(binding).dims) for binding in found}
+                shapes = {bool(device.tiles.of_binding(binding).dims) for binding in found}
                 if len(shapes) > 1:
                     return False
     return True

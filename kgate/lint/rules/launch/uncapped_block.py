@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kgate.lint.rule import ERROR, NOTE, WARNING, Example, Rule
+from kgate.lint.rule import ERROR, WARNING, Example, Rule
 from kgate.source.records import Related
 
 if TYPE_CHECKING:
-    from kgate.lint.linking import LinkedDevice, LinkedLaunch, Project, Setting
+    from kgate.lint.linking import Project, Setting
     from kgate.source.records import Finding
 
 RULE = Rule(
@@ -23,8 +22,10 @@ RULE = Rule(
         "times over, and beyond 1,048,576 Triton refuses to compile. A vocabulary of 256,000 is enough."
     ),
     remedy="Cap the block and loop over the rest, or declare how large the dim may be.",
-    quiet="Blocks under `min(...)`; dims whose declared range keeps the block at 65,536 or less. Undeclared: "
-    "blocks in functions that compare the dim or the block with a limit.",
+    quiet=(
+        "Blocks under `min(...)`; dims whose declared range keeps the block at 65,536 or less; kernels without a "
+        "declaration, since most dims that are rounded up are heads and never large."
+    ),
     sources=("unslothai/unsloth#7", "triton-lang/triton#2596", "triton-lang/triton#8182"),
     invalid=(
         Example(
@@ -57,7 +58,7 @@ RULE = Rule(
                                               ^^^^^^^^^^^^^^^^^^^^^^^^^
                 return y
             """,
-            note="unsloth#7, before: a vocabulary as one block.",
+            note="As unsloth#7, before: a vocabulary as one block.",
         ),
     ),
     valid=(
@@ -120,7 +121,6 @@ SPILLS = 65536
 """Elements of a block that a program still holds in registers, with 32 warps of 32 lanes and 64 each."""
 REFUSED = 2**20
 """Elements of a tensor that Triton refuses to exceed."""
-_RAW = re.compile(r"next_power_of_2\([A-Za-z_]\w*(\.shape\[-?\d\]|\.numel\(\))\)")
 
 
 @RULE.project
@@ -130,8 +130,6 @@ def check(project: Project) -> Iterator[Finding]:
         seen: set[tuple[int, str]] = set()
         for setting in project.settings(device) if device.kernels else ():
             yield from _declared(setting, project, seen)
-        for launch in device.launches if not device.kernels else ():
-            yield from _undeclared(device, launch, project)
 
 
 def _declared(setting: Setting, project: Project, seen: set[tuple[int, str]]) -> Iterator[Finding]:
@@ -158,23 +156,4 @@ def _declared(setting: Setting, project: Project, seen: set[tuple[int, str]]) ->
             related=(
                 Related(declaration.path, declaration.line, declaration.column, f"{declaration.name} is declared here"),
             ),
-        )
-
-
-def _undeclared(device: LinkedDevice, launch: LinkedLaunch, project: Project) -> Iterator[Finding]:
-    for name, argument in launch.arguments.items():
-        if not _RAW.fullmatch(argument.form):
-            continue
-        host = launch.host
-        limited = host.facts.get("limited", ()) if host is not None else ()
-        if host is None or argument.form in limited or argument.form[16:-1] in limited:
-            continue
-        yield project.finding(
-            RULE,
-            launch.path,
-            argument.place,
-            f"{name} of {device.summary.name} is {argument.form}, and nothing keeps it below {SPILLS:,} elements",
-            f"cap {name} and loop over the rest, or declare how large the dim may be",
-            severity=NOTE,
-            symbol=launch.launch.by,
         )

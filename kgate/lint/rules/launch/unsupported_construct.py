@@ -114,19 +114,38 @@ _NODES: dict[type[ast.AST], tuple[str, str]] = {
     ast.Raise: ("raise", "use tl.device_assert, or tl.static_assert for compile-time values"),
     ast.Starred: ("a starred name", "name each value"),
 }
-_PYTHON = frozenset(
-    "abs all any bool bytes callable chr complex dict divmod enumerate filter format id input iter map max min next open ord pow "
-    "reversed round set setattr slice sorted str sum super tuple type vars zip".split()
+_PYTHON = (
+    "abs all any bool bytes callable chr complex dict divmod enumerate filter format id input iter map next "
+    "open ord pow reversed round set setattr slice sorted str sum super tuple type vars zip"
 )
+_PYTHON_NAMES = frozenset(_PYTHON.split())
 _MATCH = getattr(ast, "Match", None)
+
+
+_LOOKED_AT = frozenset(
+    {
+        *_NODES,
+        _MATCH,
+        ast.Compare,
+        ast.Call,
+        ast.BinOp,
+        ast.For,
+        ast.While,
+        ast.Return,
+        ast.Assign,
+        ast.NamedExpr,
+        ast.ListComp,
+    }
+)
 
 
 @RULE.device
 def check(device: Device) -> Iterator[Hit]:
     """Nodes that the compiler has no meaning for."""
-    nested = [node for node in device.parents if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
+    candidates = [node for node in device.parents if node.__class__ in _LOOKED_AT]
+    nested = any(isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for node in candidates)
     seen: set[str] = set()
-    for node in device.parents:
+    for node in candidates:
         found = _trouble(device, node)
         if found is None or found[0] in seen:
             continue
@@ -136,7 +155,11 @@ def check(device: Device) -> Iterator[Hit]:
             continue
         what, remedy, since = found
         seen.add(what)
-        start = _head(device, node) if isinstance(node, ast.stmt) and not isinstance(node, (ast.Break, ast.Continue)) else node
+        start = (
+            _head(device, node)
+            if isinstance(node, ast.stmt) and not isinstance(node, (ast.Break, ast.Continue))
+            else node
+        )
         yield Hit(
             start,
             f"{what} in {device.node.name} does not compile" + (" before Triton 3.9" if since else ""),
@@ -156,7 +179,7 @@ def _head(device: Device, node: ast.stmt) -> ast.AST | tuple[int, int, int, int]
 
 def _trouble(device: Device, node: ast.AST) -> tuple[str, str, bool] | None:
     """What is wrong with a node, what to do, and whether Triton 3.9 compiles it."""
-    plain = _NODES.get(type(node))
+    plain = _NODES.get(node.__class__)
     if plain is not None:
         if isinstance(node, ast.Starred) and not isinstance(node.ctx, ast.Store):
             return None
@@ -190,20 +213,26 @@ def _trouble(device: Device, node: ast.AST) -> tuple[str, str, bool] | None:
 
 def _call(device: Device, node: ast.Call) -> tuple[str, str, bool] | None:
     function = node.func
-    if not isinstance(function, ast.Name) or function.id not in _PYTHON or function.id in BUILTINS:
+    if not isinstance(function, ast.Name) or function.id not in _PYTHON_NAMES or function.id in BUILTINS:
         return None
     module, name = device.module, function.id
     if name in device.bindings or name in module.imports or name in module.functions or name in module.constants:
         return None
     if name in module.classes or "import *" in module.text:
         return None
-    return f"Python's {name}", f"use tl.{name}" if name in ("abs", "sum") else "use a function of triton.language", False
+    return (
+        f"Python's {name}",
+        f"use tl.{name}" if name in ("abs", "sum") else "use a function of triton.language",
+        False,
+    )
 
 
 def _operator(device: Device, node: ast.BinOp) -> tuple[str, str, bool] | None:
     if isinstance(node.op, ast.MatMult):
         return "`@`", "use tl.dot", False
-    if isinstance(node.op, ast.Pow) and any(device.tiles.dims(side) and device.tiles.axes(side) for side in (node.left, node.right)):
+    if isinstance(node.op, ast.Pow) and any(
+        device.tiles.dims(side) and device.tiles.axes(side) for side in (node.left, node.right)
+    ):
         return "`**` on a block", "multiply, or use libdevice's pow", False
     return None
 

@@ -140,8 +140,10 @@ def _is_mask(device: Device, node: ast.expr) -> bool:
 
 
 def runs_over(device: Device, reach: Reach) -> Axes:
-    """The axes that a reduction or dot runs over, of the operand that holds the value; empty where unknown. Scans run over
-    none unless they are reversed: what is masked off at the end comes after all that counts."""
+    """The axes that a reduction or dot runs over, of the operand that holds the value; empty where unknown.
+
+    Scans run over none unless they are reversed: what is masked off at the end comes after all that counts.
+    """
     if reach.sink.name in SCANS and reach.sink.argument("reverse") is None:
         return frozenset()
     if reach.sink.name == "dot":

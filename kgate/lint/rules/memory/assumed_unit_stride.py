@@ -22,8 +22,8 @@ RULE = Rule(
     severity=WARNING,
     summary="A kernel takes a tensor's outer strides, assumes an inner stride of 1, and nothing ensures it.",
     why=(
-        "Passing strides looks as if any layout were served. A transposed tensor, or one whose last axis is a slice with "
-        "a step, has another inner stride, and the kernel reads its neighbours' elements without an error."
+        "Passing strides looks as if any layout were served. A transposed tensor, or one whose last axis is a slice "
+        "with a step, has another inner stride, and the kernel reads its neighbours' elements without an error."
     ),
     remedy="Pass the inner stride too, call `.contiguous()`, or check it in the launcher; declare the layout.",
     quiet=(
@@ -167,8 +167,8 @@ def check(device: Device) -> Iterator[Hit]:
             shown = device.module.segment(bare)
             seen[pointer] = Hit(
                 call.node,
-                f"the {call.name} of {pointer} takes {', '.join(sorted(taken))} for its outer axes and assumes stride 1 along "
-                f"{shown}",
+                f"the {call.name} of {pointer} takes {', '.join(sorted(taken))} for its outer axes and assumes "
+                f"stride 1 along {shown}",
                 "pass that stride too, or make the tensor contiguous or check it in the launcher",
                 data={"pointer": pointer, "strides": sorted(taken)},
             )
@@ -256,7 +256,8 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
                 yield project.confirm(
                     RULE,
                     candidate,
-                    f"{candidate.message}; the envelope of {setting.declaration.name} promises layout {layout!r} for {name}",
+                    f"{candidate.message}; the envelope of {setting.declaration.name} promises layout {layout!r} for "
+                    f"{name}",
                     f"declare layout='inner_contiguous' for {name}, or pass the inner stride too",
                     severity=ERROR,
                 )

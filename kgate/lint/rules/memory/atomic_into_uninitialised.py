@@ -30,8 +30,10 @@ RULE = Rule(
     ),
     remedy="Allocate with `torch.zeros`, or with the identity of the operation.",
     quiet=(
-        "Buffers that something else touches before the launch (`.zero_()`, `.fill_()`, a copy, another kernel), kernels "
-        "that store to the buffer too, atomics in branches on compile-time constants, `reset_to_zero` and `pre_hook` of the tuner, and exchanges."
+        "Buffers that something else touches before the launch (`.zero_()`, `.fill_()`, a copy, another kernel), "
+        "kernels "
+        "that store to the buffer too, atomics in branches on compile-time constants, `reset_to_zero` and `pre_hook` "
+        "of the tuner, and exchanges."
     ),
     sources=("ByteDance-Seed/Triton-distributed#182", "triton-lang/triton#2183"),
     fix=UNSAFE,

@@ -25,8 +25,8 @@ RULE = Rule(
     ),
     remedy="Put the large axis first, fold it into axis x, or declare a `where` condition that keeps it below 65,536.",
     quiet=(
-        "Axes that the declared dims and `where` conditions keep in range; kernels whose targets are all AMD's. Without "
-        "a declaration only an axis that counts the elements of a whole tensor is noted."
+        "Axes that the declared dims and `where` conditions keep in range; kernels for AMD alone. Without "
+        "a declaration only an axis that counts all elements of a tensor, or the rows of all batches, is noted."
     ),
     sources=(
         "fla-org/flash-linear-attention#172",
@@ -100,6 +100,28 @@ RULE = Rule(
             """,
             note="flash-linear-attention#1077 and #1097, before: batch times heads along axis y.",
         ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def _double(x_ptr, y_ptr, n_cols, BLOCK: tl.constexpr):
+                row = tl.program_id(1).to(tl.int64)
+                cols = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + row * n_cols + cols, mask=cols < n_cols)
+                tl.store(y_ptr + row * n_cols + cols, x * 2, mask=cols < n_cols)
+
+            def double(x):
+                rows = x.view(-1, x.shape[-1])
+                y = torch.empty_like(rows)
+                _double[(triton.cdiv(rows.shape[1], 1024), rows.shape[0])](rows, y, rows.shape[1], BLOCK=1024)
+                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                return y.view(x.shape)
+            """,
+            note="Without a declaration, a note: every token of every batch along axis y.",
+        ),
     ),
     valid=(
         Example(
@@ -169,8 +191,9 @@ RULE = Rule(
 LIMIT = 65536
 """Programs along axis y or z that are one too many."""
 TRIALS = (1024, 128, 16)
-"""Values to try for a compile-time constant of which nothing is known; the axis has to be too long with each of them."""
-_WHOLE = re.compile(r"[A-Za-z_]\w*\.numel\(\)")
+"""Values to try for a compile-time constant of which nothing is known; the axis has to be too long with each."""
+_WHOLE = re.compile(r"[A-Za-z_]\w*\.numel\(\)|(contiguous\()?view\(\w+, \(-1\), [^()]*\)\)?\.shape\[0\]")
+"""Forms that count all elements of a tensor, or all rows of one whose leading axes are flattened."""
 _AXES = "xyz"
 
 
@@ -235,7 +258,8 @@ def _undeclared(launch: LinkedLaunch, project: Project) -> Iterator[Finding]:
                 RULE,
                 launch.path,
                 launch.launch.place,
-                f"axis {_AXES[axis]} of the grid of {launch.device.name} counts {form}, and ends at 65,535 programs",
+                f"axis {_AXES[axis]} of the grid of {launch.device.name} ends at 65,535 programs, and counts "
+                + ("all elements of a tensor" if form.endswith("numel()") else "the rows of all batches"),
                 "put this axis first, or declare dims that keep it below 65,536",
                 severity=NOTE,
                 symbol=launch.launch.by,

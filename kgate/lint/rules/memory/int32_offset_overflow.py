@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from kgate.lint.model.device import INT64
 from kgate.lint.model.offsets import Product, products_of
 from kgate.lint.rule import ERROR, NOTE, WARNING, Example, Hit, Rule
 from kgate.source.records import Edit, Fix, Related
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from kgate.lint.model.device import Device
     from kgate.lint.model.envelope import Term, Witness
     from kgate.lint.records import Candidate
-    from kgate.source.records import Declaration, Finding
+    from kgate.source.records import Finding
 
 RULE = Rule(
     code="KG201",
@@ -356,7 +358,7 @@ MOST_PRODUCTS = 40
 def check(device: Device) -> Iterator[Hit]:
     """One candidate for each device function: its 32-bit products, and which of them looks forgotten."""
     found = products_of(device)
-    narrow = [item for item in found if not item.wide and (item.bound or _size(item))][:MOST_PRODUCTS]
+    narrow = [item for item in found if not item.wide and (item.bound or _stride(device, item))][:MOST_PRODUCTS]
     if not narrow:
         return
     forgotten = _forgotten(device, narrow, [item for item in found if item.wide])
@@ -370,8 +372,18 @@ def check(device: Device) -> Iterator[Hit]:
     yield Hit(narrow[0].node, "an offset is computed in int32", fixes=fixes, data=data)
 
 
-def _size(product: Product) -> bool:
-    return bool(product.runtime)
+def _stride(device: Device, product: Product) -> str:
+    """The runtime parameter that a product has as a factor and that is named as a stride; empty without one."""
+    stack: list[ast.expr] = [product.node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mult):
+            stack += [item.left, item.right]
+        else:
+            name = device.parameter_of(item)
+            if "stride" in name.lower() and name not in device.constexprs:
+                return name
+    return ""
 
 
 def _described(device: Device, product: Product) -> dict[str, Any]:
@@ -472,38 +484,50 @@ def _fixes(described: dict[str, Any]) -> tuple[Fix, ...]:
 
 
 def _forgotten(device: Device, narrow: list[Product], wide: list[Product]) -> tuple[Product, Product] | None:
-    """A product with a runtime size whose very index is cast to 64 bits for another product with one."""
+    """A product with a stride whose very index is cast to 64 bits for another product with a stride."""
+    strided = [item for item in narrow if _stride(device, item)]
     cast: dict[str, Product] = {}
-    for item in wide:
-        index = _cast_index(device, item.node)
-        if index and _size(item):
-            cast.setdefault(index, item)
-    for item in narrow:
-        if _size(item) and isinstance(item.node.op, ast.Mult):
-            index = _leading(device, item.node)
-            if index in cast:
-                return item, cast[index]
+    for item in wide if strided else ():
+        if _stride(device, item):
+            for index in _indices(device, item.node, cast=True):
+                cast.setdefault(index, item)
+    for item in strided:
+        if cast:
+            for index in _indices(device, item.node, cast=False):
+                if index in cast and _branches(device, item.node) <= _branches(device, cast[index].node):
+                    return item, cast[index]
     return None
 
 
-def _cast_index(device: Device, node: ast.expr) -> str:
-    """The text of what is cast to 64 bits right in a product: ``row`` of ``row.to(tl.int64) * stride``."""
-    stack: list[ast.expr] = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, ast.BinOp):
-            stack += [item.left, item.right]
-        elif isinstance(item, ast.Subscript):
-            stack.append(item.value)
-        elif isinstance(item, ast.Call):
-            call = device.call_of.get(item)
-            if call is not None and call.name in ("to", "cast") and device.type_of(item) in ("int64", "uint64"):
-                inner = call.first
-                while isinstance(inner, ast.Subscript):
-                    inner = inner.value
-                if inner is not None and _varies(device, inner):
-                    return ast.unparse(inner)[:80]
-    return ""
+def _branches(device: Device, node: ast.AST) -> set[tuple[ast.AST, bool]]:
+    """The arms of conditions that a node stands in: a kernel may have a branch for large tensors and one for small."""
+    found: set[tuple[ast.AST, bool]] = set()
+    for around in device.ancestors(node):
+        if isinstance(around, ast.If):
+            found.add((around, node in around.orelse))
+        node = around
+    return found
+
+
+def _indices(device: Device, node: ast.expr, *, cast: bool) -> Iterator[str]:
+    """What varies among the factors of a product: those that are cast to 64 bits right there, or those that are not."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        yield from _indices(device, node.left, cast=cast)
+        yield from _indices(device, node.right, cast=cast)
+    elif _varies(device, node):
+        is_cast = False
+        for _ in range(10):
+            node = device.value_of(node)
+            call = device.call_of.get(node) if isinstance(node, ast.Call) else None
+            if isinstance(node, ast.Subscript):
+                node = node.value
+            elif call is not None and call.name in ("to", "cast") and call.first is not None:
+                is_cast = is_cast or device.type_of(node) in INT64
+                node = call.first
+            else:
+                break
+        if is_cast is cast:
+            yield ast.unparse(node)[:80]
 
 
 # Linked
@@ -520,16 +544,19 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
         if forgotten is not None:
             yield _noted(candidate, project, forgotten)
         return
-    seen: dict[str, None] = {}
+    worst: dict[str, tuple[dict[str, Any], Setting, Witness, Term]] = {}
     for described in candidate.data["products"]:
-        if described["key"] in seen:
+        known = worst.get(described["key"])
+        if known is not None and not known[2].strided:
             continue
         for setting in project.settings(device):
             judged = _overflow(setting, project, described)
-            if judged is not None:
-                seen[described["key"]] = None
-                yield _reported(candidate, project, described, setting.declaration, *judged)
-                break
+            if judged is not None and (known is None or not judged[0].strided):
+                known = worst[described["key"]] = (described, setting, *judged)
+                if not judged[0].strided:
+                    break
+    for found in worst.values():
+        yield _reported(candidate, project, *found)
 
 
 def _overflow(setting: Setting, project: Project, described: dict[str, Any]) -> tuple[Witness, Term] | None:
@@ -537,7 +564,7 @@ def _overflow(setting: Setting, project: Project, described: dict[str, Any]) -> 
     if not all(_in_32_bits(setting, pointer) for pointer in described["loads"]):
         return None
     sizes = project.sizes(setting.declaration)
-    last = None
+    found: tuple[Witness, Term] | None = None
     for constants in setting.constants(TRIALS):
         term, below = _terms(setting, described, constants)
         if term is None:
@@ -545,8 +572,18 @@ def _overflow(setting: Setting, project: Project, described: dict[str, Any]) -> 
         witness = sizes.largest(term, 2**31, below)
         if witness is None:
             return None
-        last = last or (witness, term)
-    return last
+        if found is None or not _guessed(setting, described):
+            found = witness, term
+    return found
+
+
+def _guessed(setting: Setting, described: dict[str, Any]) -> bool:
+    """Whether a bound has compile-time constants that are tried out, since nothing says what they are."""
+    text = described["bound"]
+    if "pid" in text or "grid" in text:
+        text += " ".join(setting.launch.launch.grid or ())
+    names = set(re.findall(r"\w+", text))
+    return any(name in names and not setting.values_of(name) for name in setting.constants(TRIALS)[0])
 
 
 def _in_32_bits(setting: Setting, pointer: str) -> bool:
@@ -579,19 +616,28 @@ def _reported(
     candidate: Candidate,
     project: Project,
     described: dict[str, Any],
-    declaration: Declaration,
+    setting: Setting,
     witness: Witness,
     term: Term,
 ) -> Finding:
     from kgate.lint.model.envelope import extent
 
+    declaration = setting.declaration
     bound = f"{extent(term).text} < 2**31"
-    words = "next_power_of_2" in bound or len(bound) > 100
-    declare = "smaller dims" if words else f'where=("{bound}",)'
-    shown = f"{witness} give {witness.value:.2g}"
-    message = f"{described['text']} in {described['of']} is computed in int32, and {declaration.name} allows {shown}"
-    if witness.strided:
-        message += ", since nothing bounds the stride"
+    guessed = _guessed(setting, described)
+    names = ", ".join(witness.sizes)
+    if "next_power_of_2" in bound or len(bound) > 100 or (guessed and extent(term).number is not None):
+        declare = "smaller dims"
+    elif guessed and any(factor.number is not None for factor in extent(term).factors):
+        declare = f"a where condition that bounds {names}"
+    else:
+        declare = f'where=("{bound}",)'
+    value = f"{witness.value:.1e}".replace("e+", "e")
+    why = "allows, since it bounds no stride" if witness.strided else "allows"
+    message = (
+        f"{described['text']} in {described['of']} is computed in int32, and {witness}, which "
+        f"{declaration.name} {why}, give {value}"
+    )
     return project.finding(
         RULE,
         candidate.path,

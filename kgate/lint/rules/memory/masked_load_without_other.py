@@ -26,8 +26,10 @@ RULE = Rule(
     ),
     remedy="Give the load the identity of the operation as `other`, or choose with `tl.where` before reducing.",
     quiet=(
-        "Values that pass `tl.where` first, reductions along an axis that the mask does not bound, loads that only reach "
-        "stores under the same mask, and masks that are true for the whole block."
+        "Values that pass `tl.where` first, reductions along an axis that the mask does not bound, forward scans, "
+        "loads "
+        "that only reach stores under the same mask, masks that are true for the whole block, and block pointers "
+        "(`boundary_check` without `padding_option` is not looked at)."
     ),
     sources=(
         "flagos-ai/FlagGems#3716",

@@ -18,8 +18,8 @@ RULE = Rule(
     severity=WARNING,
     summary="A start index is added to an address bare, while the offsets after it are multiplied by the stride.",
     why=(
-        "`ptr + start + offs * stride` and `ptr + (start + offs) * stride` are the same for stride 1, which is what tests "
-        "use. With any other stride the first reads from the wrong rows."
+        "`ptr + start + offs * stride` and `ptr + (start + offs) * stride` are the same for stride 1, which is what "
+        "tests use. With any other stride the first reads from the wrong rows."
     ),
     remedy="Put the sum in parentheses: `(start + offs) * stride`.",
     quiet=(
@@ -79,11 +79,11 @@ RULE = Rule(
             import triton.language as tl
 
             @triton.jit
-            def column(x_ptr, y_ptr, H, T, BLOCK: tl.constexpr):
+            def column(x_ptr, y_ptr, stride_x, stride_y, T, BLOCK: tl.constexpr):
                 head = tl.program_id(0)
                 t = tl.arange(0, BLOCK)
-                x = tl.load(x_ptr + head + t * H, mask=t < T)
-                tl.store(y_ptr + head * T + t, x, mask=t < T)
+                x = tl.load(x_ptr + head + t * stride_x, mask=t < T)
+                tl.store(y_ptr + head * stride_y + t, x, mask=t < T)
             """,
             note="The head is the inner index of one tensor and the outer index of the other.",
         ),
@@ -94,7 +94,7 @@ RULE = Rule(
 class Address:
     """One access with the terms of its address taken apart."""
 
-    def __init__(self, device: Device, call: Call, address: ast.expr) -> None:
+    def __init__(self, device: Device, call: Call, address: ast.expr, strides: set[str]) -> None:
         self.call = call
         self.address = address
         tiles = device.tiles
@@ -114,7 +114,7 @@ class Address:
                     self.bare[tiles.number(term)] = term
                 continue
             for index, factor in ((term.left, term.right), (term.right, term.left)):  # type: ignore[attr-defined]
-                if tiles.axes(factor) or not device.parameter_of(factor):
+                if device.parameter_of(factor) not in strides:
                     continue
                 by = tiles.number(factor)
                 for item in tiles.terms(index):
@@ -126,10 +126,13 @@ class Address:
 @RULE.device
 def check(device: Device) -> Iterator[Hit]:
     """Addresses that add a start bare which another access multiplies together with the same index."""
-    if len(device.accesses) < 2:
+    strides = {name for name in device.parameters if "stride" in name.lower()}
+    if len(device.accesses) < 2 or not strides:
         return
     found = [
-        Address(device, call, call.first) for call in device.accesses if call.first is not None and not call.spread
+        Address(device, call, call.first, strides)
+        for call in device.accesses
+        if call.first is not None and not call.spread
     ]
     if not any(item.along for item in found):
         return
@@ -158,8 +161,8 @@ def _slip(device: Device, one: Address, by: int, indices: set[int], found: list[
                     start = _shown(device, one, number)
                     return Hit(
                         one.address,
-                        f"{start} is added without the stride, while the {other.call.name} in line {other.call.node.lineno} "
-                        "multiplies it by the stride together with the same offsets",
+                        f"{start} is added without the stride, while the {other.call.name} in line "
+                        f"{other.call.node.lineno} multiplies it by the stride together with the same offsets",
                         f"write ({start} + ...) * stride",
                         related=((other.address, f"{start} is multiplied here"),),
                     )

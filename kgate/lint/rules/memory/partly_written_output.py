@@ -22,13 +22,13 @@ RULE = Rule(
     severity=WARNING,
     summary="A program that leaves early, on a value it has loaded, writes nothing to an output from `torch.empty`.",
     why=(
-        "The caller gets leftovers of other tensors for the rows that were skipped. They often look plausible, and turn "
-        "into NaN in a reduction much later."
+        "The caller gets leftovers of other tensors for the rows that were skipped. They often look plausible, and "
+        "turn into NaN in a reduction much later."
     ),
     remedy="Store the neutral value before leaving, or allocate the output with values.",
     quiet=(
-        "Outputs allocated with values or set before the launch, exits that compare an index with a bound, and exits that "
-        "store something to the output first."
+        "Outputs allocated with values or set before the launch, exits that compare an index with a bound, and exits "
+        "that store something to the output first."
     ),
     sources=(
         "fla-org/flash-linear-attention#892",
@@ -160,7 +160,8 @@ def check(device: Device) -> Iterator[Hit]:
                 if _on_a_value(device, condition):
                     yield Hit(
                         calls[0].node,
-                        f"the mask leaves elements of {pointer} unwritten by the value of `{device.module.segment(condition)}`",
+                        f"the mask leaves elements of {pointer} unwritten by the value of "
+                        f"`{device.module.segment(condition)}`",
                         f"store tl.where(condition, value, neutral) to {pointer} instead, or allocate it with values",
                         data={"pointer": pointer},
                     )

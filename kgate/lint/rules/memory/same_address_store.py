@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kgate.lint.linking import Project
     from kgate.lint.model.calls import Call
     from kgate.lint.model.device import Device
+    from kgate.lint.model.flow import Binding
     from kgate.lint.records import Candidate
     from kgate.source.records import Finding
 
@@ -26,8 +27,8 @@ RULE = Rule(
     ),
     remedy="Add the program's index to the address, guard the store with `if pid == 0`, or use an atomic.",
     quiet=(
-        "Stores that a branch, a mask or an early return ties to the program, values that are the same for all programs, "
-        "branches such as `if SPLIT_K == 1:`, and launches whose grid has one program along the axis."
+        "Stores that a branch, a mask or an early return ties to the program, values that are the same for all "
+        "programs, branches such as `if SPLIT_K == 1:`, and launches whose grid has one program along the axis."
     ),
     sources=("triton-lang/triton#9887",),
     invalid=(
@@ -114,17 +115,21 @@ RULE = Rule(
 @RULE.device
 def check(device: Device) -> Iterator[Hit]:
     """Stores whose value depends on a program id that their address does not depend on."""
-    if not device.calls.get("program_id"):
+    stores = device.called("store")
+    ids = device.called("program_id")
+    if not ids or not stores:
         return
     programs = Programs(device)
-    for call in device.called("store"):
+    everywhere = frozenset().union(*(programs.of(call.node) for call in ids))
+    for call in stores:
         address, value = call.first, call.argument("value")
-        if address is None or value is None or call.spread or not device.pointers(address):
+        if address is None or value is None or call.spread:
             continue
-        missing = programs.of(value) - programs.of(address)
-        if not missing or None in programs.of(address) or programs.guards(call) & (missing | {None}):
+        there = programs.of(address)
+        if None in there or everywhere <= there or not device.pointers(address):
             continue
-        if _split_in_one(device, call):
+        missing = programs.of(value) - there
+        if not missing or programs.guards(call) & (missing | {None}) or _split_in_one(device, call):
             continue
         axes = sorted(axis for axis in missing if axis is not None)
         if axes:
@@ -150,40 +155,56 @@ def _split_in_one(device: Device, call: Call) -> bool:
     )
 
 
+NOWHERE: frozenset[int | None] = frozenset()
+
+
 class Programs:
     """On which grid axes the values of a device function depend; None among them for a dependence that is not known."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self._known: dict[ast.AST, frozenset[int | None]] = {}
+        self._bindings: dict[Binding, frozenset[int | None]] = {}
         self._tests: dict[ast.AST, frozenset[int | None]] = {}
 
     def of(self, node: ast.expr) -> frozenset[int | None]:
         """The axes that a value depends on, through loads and the branches that assign it too."""
+        if node.__class__ is ast.Constant:
+            return NOWHERE
         known = self._known.get(node)
         if known is None:
-            self._known[node] = frozenset()
+            self._known[node] = NOWHERE
             known = self._known[node] = self._of(node)
+        return known
+
+    def _binding(self, binding: Binding) -> frozenset[int | None]:
+        if binding.kind == "parameter":
+            return NOWHERE
+        known = self._bindings.get(binding)
+        if known is None:
+            self._bindings[binding] = NOWHERE
+            known = self.around(binding.statement)
+            if binding.value is not None:
+                known |= self.of(binding.value)
+            for before in binding.previous:
+                known |= self._binding(before)
+            if binding.kind in ("other", "with"):
+                known |= {None}
+            self._bindings[binding] = known
         return known
 
     def _of(self, node: ast.expr) -> frozenset[int | None]:
         if isinstance(node, ast.Name):
-            found: frozenset[int | None] = frozenset()
-            plain, augmented = self.device.origins_of(node)
-            for binding in (*plain, *augmented):
-                if binding.value is not None:
-                    found |= self.of(binding.value)
-                if binding.kind != "parameter":
-                    found |= self.around(binding.statement)
-                if binding.kind in ("other", "with"):
-                    found |= {None}
-            return found
+            found = self.device.reached.get(node, ())
+            return self._binding(found[0]) if len(found) == 1 else NOWHERE.union(*map(self._binding, found))
+        if isinstance(node, ast.BinOp):
+            return self.of(node.left) | self.of(node.right)
         if isinstance(node, ast.Call):
             call = self.device.call_of.get(node)
             if call is not None and call.name == "program_id":
                 axis = call.argument("axis")
                 known = isinstance(axis, ast.Constant) and type(axis.value) is int
-                return frozenset({axis.value if known else None})  # type: ignore[union-attr,arg-type]
+                return frozenset({axis.value if known else None})  # type: ignore[union-attr]
             if call is None or not call.name or call.name.startswith("atomic_"):
                 return frozenset({None}).union(*(self.of(item) for item in node.args))
         parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, (ast.expr, ast.keyword))]
@@ -191,13 +212,19 @@ class Programs:
 
     def around(self, node: ast.AST) -> frozenset[int | None]:
         """The axes that the branches and loops around a statement depend on."""
-        found: frozenset[int | None] = frozenset()
-        for outer in self.device.ancestors(node):
+        outer = self.device.parents.get(node)
+        if outer is None or outer is self.device.node:
+            return NOWHERE
+        known = self._tests.get(outer)
+        if known is None:
+            self._tests[outer] = NOWHERE
+            known = self.around(outer)
             if isinstance(outer, (ast.If, ast.While)):
-                found |= self.of(outer.test)
+                known |= self.of(outer.test)
             elif isinstance(outer, ast.For):
-                found |= self.of(outer.iter)
-        return found
+                known |= self.of(outer.iter)
+            self._tests[outer] = known
+        return known
 
     def guards(self, call: Call) -> frozenset[int | None]:
         """The axes that decide whether a store is made: branches, its mask, and returns before it."""

@@ -19,12 +19,13 @@ RULE = Rule(
     severity=WARNING,
     summary="A program loads with another access pattern what it has just stored, with no barrier between.",
     why=(
-        "The threads of a program are not ordered by a store: a lane that loads an element which another lane stored may "
-        "still see the old value. Whether it does depends on warps and layouts, and so on the configuration that tuning "
-        "picks."
+        "The threads of a program are not ordered by a store: a lane that loads an element which another lane stored "
+        "may "
+        "still see the old value. Whether it does depends on warps and layouts, and so on the configuration that "
+        "tuning picks."
     ),
     remedy="Put `tl.debug_barrier()` between, or keep the values in registers and rearrange them there.",
-    quiet="Loads at the very addresses of the store, a barrier or an atomic between, and branches that exclude each other.",
+    quiet="Loads at the very addresses of the store, a barrier or an atomic between, branches that exclude each other.",
     sources=("triton-lang/triton#10924", "triton-lang/triton#9887"),
     invalid=(
         Example(
@@ -130,8 +131,8 @@ def check(device: Device) -> Iterator[Hit]:
                 pointer = next(iter(device.pointers(load.first)))  # type: ignore[arg-type]
                 yield Hit(
                     load.node,
-                    f"the load of {pointer} reads what the store in line {store.node.lineno} wrote through other lanes, with "
-                    "no barrier between",
+                    f"the load of {pointer} reads what the store in line {store.node.lineno} wrote through other "
+                    "lanes, with no barrier between",
                     "put tl.debug_barrier() before it",
                     related=((store.node, "stored here"),),
                 )
@@ -159,13 +160,18 @@ def _shape(device: Device, address: ast.expr) -> tuple[frozenset[int], bool] | N
     base: set[int] = set()
     along = False
     for term in device.tiles.terms(address):
+        if any(isinstance(node, ast.Name) and _moved(device, node) for node in ast.walk(term)):
+            return None
         if device.tiles.axes(term):
             along = True
         else:
             base.add(device.tiles.number(term))
-            if isinstance(term, ast.Name) and len(device.reached.get(term, ())) != 1:
-                return None
     return (frozenset(base), along) if along else None
+
+
+def _moved(device: Device, name: ast.Name) -> bool:
+    found = device.reached.get(name, ())
+    return len(found) > 1 or any(item.kind == "augmented" for item in found)
 
 
 def _order(device: Device, address: ast.expr) -> frozenset[tuple[int, int]]:

@@ -25,13 +25,15 @@ RULE = Rule(
     summary="A load or store uses an index without the bound that another access of the kernel masks it with.",
     why=(
         "The other mask says that the index may run past the end. Where this access has none, the last block reads or "
-        "writes beyond the tensor: it corrupts a neighbour, or faults, and only for sizes that are no multiple of the block."
+        "writes beyond the tensor: it corrupts a neighbour, or faults, and only for sizes that are no multiple of "
+        "the block."
     ),
     remedy="Mask this access too, or declare that the dim is a multiple of the block.",
     quiet=(
-        "Indices kept in range by `%`, `tl.minimum` or `tl.where`; branches such as `if EVEN_N:`; workspaces whose rows "
-        "are as long as the block; bounds that are the block's own extent; `where` conditions of the envelope that make "
-        "the dim a multiple of the block."
+        "Indices kept in range by `%`, `tl.minimum` or `tl.where`; branches such as `if EVEN_N:`; workspaces whose "
+        "rows "
+        "are as long as the block; bounds that are the block's own extent; `where` conditions of the envelope that "
+        "make the dim a multiple of the block."
     ),
     sources=("triton-lang/triton#1088", "triton-lang/triton#630"),
     invalid=(
@@ -170,45 +172,57 @@ _WORKSPACE = re.compile(r"tmp|temp|part|work|scratch|lock|buf|cache|dummy|mid|ac
 @RULE.device
 def check(device: Device) -> Iterator[Hit]:
     """Accesses whose address holds an index that the masks of others bound, and whose own mask does not."""
-    masked = [(call, mask) for call in device.accesses if (mask := call.argument("mask")) is not None]
-    if not masked:
+    masks = {call: mask for call in device.accesses if (mask := call.argument("mask")) is not None}
+    if not masks:
+        return
+    waiting = [(call, axes) for call in device.accesses if (axes := _open_axes(device, call, masks.get(call)))]
+    if not waiting:
         return
     evidence = [
         (bound, call)
-        for call, mask in masked
+        for call, mask in masks.items()
         for bound in device.tiles.bounds(mask)
         if not device.tiles.whole(bound) and not _constant(device, bound.limit)
     ]
-    if not evidence:
-        return
-    for call in device.accesses:
-        hit = _unmasked(device, call, evidence)
+    for call, axes in waiting:
+        hit = _unmasked(device, call, axes, evidence)
         if hit is not None:
             yield hit
 
 
-def _unmasked(device: Device, call: Call, evidence: list[tuple[Bound, Call]]) -> Hit | None:
-    address, mask = call.first, call.argument("mask")
-    if address is None or call.spread or call.argument("boundary_check") is not None:
-        return None
+def _open_axes(device: Device, call: Call, mask: ast.expr | None) -> Axes:
+    """The axes of an address that the access's own mask says nothing of."""
+    if call.first is None or call.spread or call.argument("boundary_check") is not None:
+        return frozenset()
     tiles = device.tiles
-    # Two aranges of one extent may stand for one index, so what a mask says of one counts for the other.
-    known = {tiles.number(axis) for axis in tiles.axes(mask)} if mask is not None else set()
-    axes = frozenset(axis for axis in tiles.axes(address) if tiles.number(axis) not in known)
+    axes = tiles.axes(call.first)
+    if mask is not None and axes:
+        axes -= tiles.axes(mask)
+        # Two aranges of one extent may stand for one index, so what a mask says of one counts for the other.
+        known = {tiles.number(axis) for axis in tiles.axes(mask)} if axes else set()
+        axes = frozenset(axis for axis in axes if tiles.number(axis) not in known)
+    return axes
+
+
+def _unmasked(device: Device, call: Call, axes: Axes, evidence: list[tuple[Bound, Call]]) -> Hit | None:
+    address, tiles = call.first, device.tiles
+    near = [(bound, other) for bound, other in evidence if bound.axes <= axes and other is not call]
+    if address is None or not near:
+        return None
     pointers = device.pointers(address)
-    if not axes or not pointers or any(_WORKSPACE.search(name) for name in pointers):
+    if not pointers or any(_WORKSPACE.search(name) for name in pointers):
         return None
     parts = tiles.parts(address)
-    for bound, other in evidence:
-        if not bound.axes <= axes or tiles.number(bound.index) not in parts or other is call:
+    for bound, other in near:
+        if tiles.number(bound.index) not in parts:
             continue
         if _apart(device, call, other, bound) or _padded(device, address, bound) or _settled(device, bound):
             continue
         index, limit = device.module.segment(bound.index), device.module.segment(bound.limit)
         return Hit(
             call.node,
-            f"the {_kind(call)} of {'/'.join(sorted(pointers))} does not mask {index}, which the {_kind(other)} in line "
-            f"{other.node.lineno} bounds by {limit}",
+            f"the {_kind(call)} of {'/'.join(sorted(pointers))} does not mask {index}, which the {_kind(other)} in "
+            f"line {other.node.lineno} bounds by {limit}",
             f"mask it with {index} < {limit}, or declare that {limit} is a multiple of the block (where=...)",
             related=((other.node, f"masked with {index} < {limit} here"),),
             data={"limit": device.parameter_of(bound.limit), "extent": _extent(device, bound.axes)},

@@ -102,7 +102,8 @@ def check(device: Device) -> Iterator[Hit]:
                 yield Hit(
                     device.bindings[name][0].statement,
                     f"{name} is never used, while {siblings[0]} is: the kernel ignores the layout of that axis",
-                    f"multiply the index of that axis by {name}, or drop the parameter and check the layout in the launcher",
+                    f"multiply the index of that axis by {name}, or drop the parameter and check the layout in the "
+                    "launcher",
                 )
     if used:
         yield from _forgotten(device, used)

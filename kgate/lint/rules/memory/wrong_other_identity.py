@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import math
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kgate.lint.rule import WARNING, Example, Hit, Rule
-from kgate.lint.rules.memory._shared import Reach, number_of, reaches, runs_over
+from kgate.lint.rules.memory._shared import ADDITIONS, Reach, number_of, reaches, runs_over
 
 if TYPE_CHECKING:
     from kgate.lint.model.device import Device
@@ -28,8 +27,8 @@ RULE = Rule(
         "smallest or largest value of the type."
     ),
     quiet=(
-        "Data that cannot be negative (an absolute value, a square, an exponential, lengths and counts), reductions along "
-        "an axis that is not masked, and values that pass another `tl.where` first."
+        "Data that cannot be negative (an absolute value, a square, an exponential, lengths and counts), reductions "
+        "along an axis that is not masked, and values that pass another `tl.where` first."
     ),
     sources=("kakaobrain/trident#143", "flagos-ai/FlagGems#494"),
     invalid=(
@@ -111,11 +110,16 @@ _NOT_NEGATIVE = re.compile(
     r"len|count|idx|ind(ex|ices)|ids?($|_)|mask|size|offset|prob|num|cu_|var|amax|scale|absmax|cumsum|prefix"
 )
 _HUGE = 1e30
+_ORDERING = ("max", "argmax", "min", "argmin", "cumprod")
+"""What zeros may change."""
 
 
 @RULE.device
 def check(device: Device) -> Iterator[Hit]:
     """Fillings of masked loads and of ``tl.where``."""
+    ordering = any(device.calls.get(name) for name in _ORDERING)
+    if not ordering and not any(device.calls.get(name) for name in ADDITIONS):
+        return
     for call in device.called("load", "where"):
         if call.name == "load":
             mask, other = call.argument("mask"), call.argument("other")
@@ -124,7 +128,7 @@ def check(device: Device) -> Iterator[Hit]:
         if mask is None or other is None or call.spread:
             continue
         filling = number_of(device, other)
-        if filling is None:
+        if filling is None or not (ordering or abs(filling) >= _HUGE):
             continue
         masked = device.tiles.bounded(mask)
         if not masked:
@@ -157,7 +161,7 @@ def _identity(device: Device, value: ast.Call, filling: float, reach: Reach) -> 
         if filling <= -_HUGE and not through:
             return 'float("inf")'
     elif name in ("sum", "dot", "cumsum"):
-        if (math.isinf(filling) or abs(filling) >= _HUGE) and through <= _LINEAR | {"+", "-", "square"}:
+        if abs(filling) >= _HUGE and through <= _LINEAR | {"+", "-", "square"}:
             return "0"
     elif name == "cumprod" and filling == 0 and through <= {"*"}:
         return "1"

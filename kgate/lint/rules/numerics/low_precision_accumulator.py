@@ -163,7 +163,10 @@ def check(device: Device) -> Iterator[Hit]:
         elif kind.startswith("elem:"):
             yield _hit(call.node, f"tl.{call.name} adds in the type that {kind[5:]} points to", {"pointer": kind[5:]})
     for call in device.called("dot"):
+        start = call.argument("acc")
         kind = device.named_type(call.argument("out_dtype"))
+        if kind not in _HALF and start is not None:
+            kind = _started(device, start)
         if kind in _HALF:
             yield _hit(call.node, f"tl.dot adds in {kind}", {})
     for call in device.called("zeros", "full"):
@@ -176,6 +179,15 @@ def check(device: Device) -> Iterator[Hit]:
 
 def _hit(node: ast.expr, message: str, data: dict[str, str]) -> Hit:
     return Hit(node, message, "keep the sum in float32, and cast once on the store", data=data)
+
+
+def _started(device: Device, node: ast.expr) -> str:
+    """The type in which an accumulator was made; empty where that is not known."""
+    if not isinstance(node, ast.Name):
+        return device.type_of(node)
+    made = [binding.value for binding in device.origins_of(node)[0] if isinstance(binding.value, ast.Call)]
+    kinds = {device.type_of(value) for value in made if device.call_of[value].name in ("zeros", "full")}
+    return next(iter(kinds)) if len(kinds) == 1 else ""
 
 
 def _accumulates(device: Device, node: ast.expr) -> str:
