@@ -100,7 +100,7 @@ def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     """
     n_rows, n_cols = gate.shape
     y = torch.empty((n_rows, n_cols), dtype=gate.dtype, device=gate.device)
-    if n_rows == 0:  # a grid of no programs is an invalid launch
+    if n_rows == 0:  # nothing to compute
         return y
     block_n = min(TILE_ELEMENTS, next_power_of_2(n_cols))
     block_m = TILE_ELEMENTS // block_n

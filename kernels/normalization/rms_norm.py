@@ -104,7 +104,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor | None = None, eps: float = 1
     """
     n_rows, n_cols = x.shape
     y = torch.empty((n_rows, n_cols), dtype=x.dtype, device=x.device)
-    if n_rows == 0:  # a grid of no programs is an invalid launch
+    if n_rows == 0:  # nothing to compute
         return y
     block_n = next_power_of_2(n_cols)
     block_m = max(1, PACKED_ELEMENTS // block_n)

@@ -143,7 +143,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     """
     n_rows, n_cols = x.shape
     y = torch.empty((n_rows, n_cols), dtype=x.dtype, device=x.device)
-    if n_rows == 0:  # a grid of no programs is an invalid launch
+    if n_rows == 0:  # nothing to compute
         return y
     if n_cols <= ONE_PASS_COLUMNS:
         _launch_one_pass(x, y)

@@ -336,7 +336,20 @@ def test_forms_are_terms_over_dims(form, text):
 
 
 @pytest.mark.parametrize(
-    "form", ["?", "x.shape[3]", "view(x).shape[0]", "x", "unknown", "$SIZE", "x.dtype", "(x +", "new(_, 4).shape[0]"]
+    "form",
+    [
+        "?",
+        "x.shape[3]",
+        "view(x).shape[0]",
+        "x",
+        "unknown",
+        "$SIZE",
+        "x.dtype",
+        "(x +",
+        "new(_, 4).shape[0]",
+        "(k ** k)",
+        "((k ** 8) ** 8)",
+    ],
 )
 def test_what_is_not_known_is_no_term(form):
     value = Scope.of_envelope(THREE, ("a.py", "f"), lambda name: None).value(form)

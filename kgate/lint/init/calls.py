@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kgate.lint.init.expressions import Expressions
-from kgate.lint.init.frames import Frame, dtype_called, pow2, returned
+from kgate.lint.init.frames import DEPTH, Frame, dtype_called, pow2, returned
 from kgate.lint.init.values import (
     UNKNOWN,
     Array,
@@ -22,8 +22,6 @@ from kgate.lint.init.values import (
 )
 from kgate.source.uses import chain_of
 
-DEPTH = 8
-"""Calls inside calls that one trace follows."""
 GUARDS = frozenset({"input_guard", "ensure_contiguous", "contiguous", "make_contiguous"})
 """Decorators, by their last name, that make every tensor contiguous before the function runs."""
 _CHECKS = frozenset({"torch._check", "torch._assert", "torch._check_value", "torch._check_type"})

@@ -25,7 +25,8 @@ from kgate.lint.init.values import (
 )
 
 if TYPE_CHECKING:
-    from kgate.lint.init.trace import Frame, Tracer
+    from kgate.lint.init.calls import Calls
+    from kgate.lint.init.frames import Frame
 
 _NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -42,7 +43,7 @@ _NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 _SIZES = (Size, Rows, Count)
 
 
-def insist(tracer: Tracer, frame: Frame, test: ast.expr, holds: bool, evidence: Evidence) -> None:
+def insist(tracer: Calls, frame: Frame, test: ast.expr, holds: bool, evidence: Evidence) -> None:
     """Note that a condition holds (or does not hold) wherever the launcher goes on."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         insist(tracer, frame, test.operand, not holds, evidence)
@@ -64,7 +65,7 @@ def insist(tracer: Tracer, frame: Frame, test: ast.expr, holds: bool, evidence: 
         _ask(tracer, tracer.value(test, frame), evidence)
 
 
-def _either(tracer: Tracer, frame: Frame, test: ast.BoolOp, holds: bool, evidence: Evidence) -> None:
+def _either(tracer: Calls, frame: Frame, test: ast.BoolOp, holds: bool, evidence: Evidence) -> None:
     """``x.dtype == a or x.dtype == b``: one of several; and ``bias is None or ...``: decided by what is known."""
     undecided = []
     for part in test.values:
@@ -91,7 +92,7 @@ def _either(tracer: Tracer, frame: Frame, test: ast.BoolOp, holds: bool, evidenc
         tracer.facts.dtypes.setdefault(roots.pop(), []).append((tuple(dtypes), evidence))
 
 
-def _ask(tracer: Tracer, value: Value, evidence: Evidence) -> None:
+def _ask(tracer: Calls, value: Value, evidence: Evidence) -> None:
     if isinstance(value, Ask) and value.root:
         if value.what == "contiguous":
             tracer.facts.layouts[value.root] = ("contiguous", evidence)
@@ -101,7 +102,7 @@ def _ask(tracer: Tracer, value: Value, evidence: Evidence) -> None:
             tracer.facts.floating.setdefault(value.root, evidence)
 
 
-def _compare(tracer: Tracer, left: Value, kind: type[ast.cmpop], right: Value, evidence: Evidence) -> None:
+def _compare(tracer: Calls, left: Value, kind: type[ast.cmpop], right: Value, evidence: Evidence) -> None:
     if isinstance(left, (Known, Dtype)) and isinstance(right, (*_SIZES, Rank, Formula, Stride)):
         mirrored = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
         return _compare(tracer, right, mirrored.get(kind, kind), left, evidence)
@@ -131,7 +132,7 @@ def _compare(tracer: Tracer, left: Value, kind: type[ast.cmpop], right: Value, e
     return None
 
 
-def _rank(tracer: Tracer, left: Rank, right: Value, evidence: Evidence) -> None:
+def _rank(tracer: Calls, left: Rank, right: Value, evidence: Evidence) -> None:
     if isinstance(right, Known) and isinstance(right.value, int):
         tracer.facts.ranks.setdefault(left.root, []).append((right.value, evidence))
     elif isinstance(right, Rank):
@@ -142,7 +143,7 @@ def _rank(tracer: Tracer, left: Rank, right: Value, evidence: Evidence) -> None:
             tracer.facts.soft_ranks.setdefault(left.root, []).append((numbers[0], evidence))
 
 
-def _dtype(tracer: Tracer, root: str, right: Value, evidence: Evidence) -> None:
+def _dtype(tracer: Calls, root: str, right: Value, evidence: Evidence) -> None:
     if isinstance(right, Dtype):
         if right.name:
             tracer.facts.dtypes.setdefault(root, []).append(((right.name,), evidence))
@@ -154,7 +155,7 @@ def _dtype(tracer: Tracer, root: str, right: Value, evidence: Evidence) -> None:
             tracer.facts.dtypes.setdefault(root, []).append((names, evidence))
 
 
-def _shapes(tracer: Tracer, left: Shape | Items, right: Shape | Items, evidence: Evidence) -> None:
+def _shapes(tracer: Calls, left: Shape | Items, right: Shape | Items, evidence: Evidence) -> None:
     whole = [
         value.array.shape
         for value in (left, right)
@@ -178,13 +179,13 @@ def _shapes(tracer: Tracer, left: Shape | Items, right: Shape | Items, evidence:
             _size(tracer, one, ast.Eq, other, evidence)
 
 
-def _expand(tracer: Tracer, root: str, rank: int, evidence: Evidence) -> list[Value]:
+def _expand(tracer: Calls, root: str, rank: int, evidence: Evidence) -> list[Value]:
     array = Array(root, root)
     tracer.insist_rank(array, rank, evidence)
     return [tracer.axis(array, at) for at in range(rank)]
 
 
-def _size(tracer: Tracer, left: Value, kind: type[ast.cmpop], right: Value, evidence: Evidence) -> None:
+def _size(tracer: Calls, left: Value, kind: type[ast.cmpop], right: Value, evidence: Evidence) -> None:
     facts = tracer.facts
     if isinstance(left, Known) and isinstance(right, _SIZES):
         left, right = right, left
@@ -212,7 +213,7 @@ def _size(tracer: Tracer, left: Value, kind: type[ast.cmpop], right: Value, evid
             facts.members.append((left, numbers, evidence))
 
 
-def _formula(tracer: Tracer, left: Formula, kind: type[ast.cmpop], right: Value, evidence: Evidence) -> None:
+def _formula(tracer: Calls, left: Formula, kind: type[ast.cmpop], right: Value, evidence: Evidence) -> None:
     facts = tracer.facts
     number = right.value if isinstance(right, Known) and type(right.value) is int else None
     if number is None:
@@ -230,7 +231,7 @@ def _formula(tracer: Tracer, left: Formula, kind: type[ast.cmpop], right: Value,
             return
 
 
-def _literal(tracer: Tracer, name: str, kind: type[ast.cmpop], right: Value, evidence: Evidence) -> None:
+def _literal(tracer: Calls, name: str, kind: type[ast.cmpop], right: Value, evidence: Evidence) -> None:
     if kind in (ast.Eq, ast.In):
         found = _literals(right)
         if found and all(isinstance(value, (str, int, bool)) for value in found):

@@ -76,6 +76,8 @@ class Draft:
     """Sentences for the comment above the stub."""
     parameters: list[tuple[str, str]] = field(default_factory=list)
     """Name and default (as source) of the launcher's parameters, for a function around it."""
+    keyword_only: set[str] = field(default_factory=set)
+    """Those of them that are given by name."""
 
     def todos(self) -> list[str]:
         """What is left to complete, in the order of the stub."""
@@ -196,7 +198,23 @@ class _Drafter:
             (parameter.name, ast.unparse(parameter.default) if parameter.default is not None else "")
             for parameter in self.parameters
         ]
+        if self.node is not None:
+            self.draft.keyword_only = {argument.arg for argument in self.node.args.kwonlyargs}
+        if self.parameters and self.parameters[0].name in ("self", "cls"):
+            self._rename_first()
         return self.draft
+
+    def _rename_first(self) -> None:
+        """A function whose first parameter is called ``self`` counts as a method: one around it calls it otherwise."""
+        old = self.parameters[0].name
+        taken = {name for name, _ in self.draft.parameters}
+        new = "input" if "input" not in taken else "first"
+        self.draft.parameters[0] = (new, self.draft.parameters[0][1])
+        if self.launcher.kind == "function":
+            self.launcher.kind = "wrapped"
+        for entry in self.draft.inputs:
+            entry.name = new if entry.name == old else entry.name
+        self.draft.notes.append(f"{new} is what the launcher calls {old}")
 
     def _tensors(self, facts: Facts, also: Iterable[str] = ()) -> list[str]:
         names = {*facts.tensors, *also, *(p.name for p in self.parameters if p.is_tensor and p.default is None)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from kgate.lint.init.frames import Frame, Tracing, dtype_called, join
+from kgate.lint.init.frames import DEPTH, DTYPES, Frame, Tracing, dtype_called, join
 from kgate.lint.init.values import (
     UNKNOWN,
     Array,
@@ -251,6 +251,17 @@ class Expressions(Tracing):
         if symbol is None or not isinstance(left, sizes) or not isinstance(right, sizes):
             return UNKNOWN
         return Formula(symbol, left, right)
+
+    def count(self, array: Array) -> Value:
+        """The number of elements of an array."""
+        if isinstance(array.shape, str) and array.shape:
+            return Count(array.shape)
+        if isinstance(array.shape, tuple) and array.shape:
+            total = array.shape[0]
+            for size in array.shape[1:]:
+                total = self.arithmetic(ast.Mult, total, size)
+            return total
+        return UNKNOWN
 
     def _wrapped_axis(self, left: Value, right: Rank) -> Value:
         """``dim % x.ndim``: an axis that may be counted from the end, of a tensor of any number of axes."""

@@ -11,7 +11,6 @@ from kgate.lint.init.project import Project
 from kgate.lint.init.values import (
     UNKNOWN,
     Array,
-    Count,
     Dtype,
     Evidence,
     Facts,
@@ -27,6 +26,9 @@ from kgate.source.uses import Uses
 
 DTYPES = frozenset(KNOWN_DTYPES)
 _ALIASES = {"half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32"}
+
+DEPTH = 8
+"""Calls inside calls that one trace follows."""
 
 
 @dataclass
@@ -147,17 +149,6 @@ class Tracing:
         sizes = [self.axis(array, at) for at in range(rank)]
         sizes[first], sizes[second] = sizes[second], sizes[first]
         return replace(array, shape=tuple(sizes), dense=False)
-
-    def count(self, array: Array) -> Value:
-        """The number of elements of an array."""
-        if isinstance(array.shape, str) and array.shape:
-            return Count(array.shape)
-        if isinstance(array.shape, tuple) and array.shape:
-            total = array.shape[0]
-            for size in array.shape[1:]:
-                total = self.arithmetic(ast.Mult, total, size)
-            return total
-        return UNKNOWN
 
     def block(self, statements: Sequence[ast.stmt], frame: Frame) -> None:
         """Follow statements."""

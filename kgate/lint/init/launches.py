@@ -26,11 +26,11 @@ from kgate.lint.init.values import (
 from kgate.source.uses import chain_of
 
 if TYPE_CHECKING:
-    from kgate.lint.init.trace import Tracer
+    from kgate.lint.init.calls import Calls
 
 
 def note_launch(
-    tracer: Tracer,
+    tracer: Calls,
     device: str,
     grid: list[Value],
     positional: list[Value],
@@ -79,7 +79,7 @@ def _single_block(value: Value) -> list[Value]:
     return []
 
 
-def _alike(tracer: Tracer, inner: DeviceFacts, bound: dict[str, Value]) -> None:
+def _alike(tracer: Calls, inner: DeviceFacts, bound: dict[str, Value]) -> None:
     """Arrays that are addressed in the same way have the same shape."""
     arrays = {name: value for name, value in bound.items() if isinstance(value, Array)}
     for name, value in arrays.items():
@@ -97,14 +97,14 @@ def _alike(tracer: Tracer, inner: DeviceFacts, bound: dict[str, Value]) -> None:
                 tracer.facts.alike.append((value.root, its, inner.patterns[name][min(common)]))
 
 
-def _equal(tracer: Tracer, one: Array, other: Array, evidence: Evidence) -> None:
+def _equal(tracer: Calls, one: Array, other: Array, evidence: Evidence) -> None:
     """Two views of one shape."""
     if isinstance(one.shape, tuple) and isinstance(other.shape, tuple) and len(one.shape) == len(other.shape):
         pairs = zip(other.shape, one.shape, strict=True)
         tracer.facts.same += [(left, right, evidence) for left, right in pairs if left != right]
 
 
-def _covered_by_grid(tracer: Tracer, value: Value, evidence: Evidence, axis: int) -> None:
+def _covered_by_grid(tracer: Calls, value: Value, evidence: Evidence, axis: int) -> None:
     """Sizes that the grid has a program for, or a block of them."""
     if isinstance(value, (Size, Rows, Count)):
         tracer.facts.covered.append((value, evidence))
@@ -116,7 +116,7 @@ def _covered_by_grid(tracer: Tracer, value: Value, evidence: Evidence, axis: int
             _covered_by_grid(tracer, part, evidence, 0)
 
 
-def _pointer(tracer: Tracer, inner: DeviceFacts, name: str, value: Array, bound: dict[str, Value]) -> None:
+def _pointer(tracer: Calls, inner: DeviceFacts, name: str, value: Array, bound: dict[str, Value]) -> None:
     facts, root = tracer.facts, value.root
     if name in inner.loads or name in inner.stores:
         facts.tensors.setdefault(root, inner.loads.get(name) or inner.stores[name])
@@ -140,7 +140,7 @@ def _pointer(tracer: Tracer, inner: DeviceFacts, name: str, value: Array, bound:
 
 
 def _layouts(
-    tracer: Tracer, launched: Launched, inner: DeviceFacts, bound: dict[str, Value], evidence: Evidence
+    tracer: Calls, launched: Launched, inner: DeviceFacts, bound: dict[str, Value], evidence: Evidence
 ) -> None:
     """Which layout of each input this launch can do with."""
     axes: dict[str, set[int | None]] = {}
@@ -176,7 +176,7 @@ def _all(given: set[int | None], count: int, rank: int) -> bool:
 
 
 def note_elementwise(
-    tracer: Tracer, positional: list[Value], keywords: dict[str, Value], evidence: Evidence, device: str
+    tracer: Calls, positional: list[Value], keywords: dict[str, Value], evidence: Evidence, device: str
 ) -> Value:
     """A wrapper that applies a device function to every element: tensors of one shape give one of that shape."""
     from kgate.lint.init.frames import tensor
@@ -232,7 +232,7 @@ class _Pointwise:
     why: Evidence
 
 
-def _pointwise_options(tracer: Tracer, device: str) -> _Pointwise:
+def _pointwise_options(tracer: Calls, device: str) -> _Pointwise:
     """What the wrapping decorator says: which parameters are tensors, and the dtype of the result."""
     definition = tracer.project.definition(device)
     path = device.partition("::")[0]
@@ -255,7 +255,7 @@ def _value(node: ast.expr | None) -> object:
         return None
 
 
-def _element(tracer: Tracer, root: str, name: str, device: str, why: Evidence) -> None:
+def _element(tracer: Calls, root: str, name: str, device: str, why: Evidence) -> None:
     """What an elementwise device function does with one element."""
     node = tracer.project.function(device)
     if node is None:

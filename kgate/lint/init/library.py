@@ -27,7 +27,8 @@ from kgate.lint.init.values import (
 )
 
 if TYPE_CHECKING:
-    from kgate.lint.init.trace import Frame, Tracer
+    from kgate.lint.init.calls import Calls
+    from kgate.lint.init.frames import Frame
 
 _LIKE = frozenset({"empty_like", "zeros_like", "ones_like", "full_like"})
 _MAKERS = frozenset({"empty", "zeros", "ones", "full"})
@@ -38,7 +39,7 @@ _CASTS = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double
 
 
 def array_method(
-    tracer: Tracer,
+    tracer: Calls,
     frame: Frame,
     node: ast.Call,
     name: str,
@@ -84,7 +85,7 @@ def array_method(
     return Array("", None, UNKNOWN)
 
 
-def _question(tracer: Tracer, name: str, array: Array, first: Value | None) -> Value:
+def _question(tracer: Calls, name: str, array: Array, first: Value | None) -> Value:
     at = first.value if isinstance(first, Known) and isinstance(first.value, int) else None
     if name == "size":
         return Shape(array) if first is None else tracer.axis(array, at) if at is not None else UNKNOWN
@@ -102,7 +103,7 @@ def _question(tracer: Tracer, name: str, array: Array, first: Value | None) -> V
     return Ask(array.root, "contiguous" if name == "is_contiguous" else "floating")
 
 
-def _reshaped(tracer: Tracer, name: str, array: Array, positional: list[Value], evidence: Evidence) -> Value:
+def _reshaped(tracer: Calls, name: str, array: Array, positional: list[Value], evidence: Evidence) -> Value:
     sizes = _sizes(tracer, positional)
     flat = Array(array.root, None, array.dtype, array.dense)
     if name == "flatten":
@@ -139,7 +140,7 @@ def _converted(array: Array, first: Value | None, keywords: dict[str, Value]) ->
     return Array("", array.shape, array.dtype if first is not None else UNKNOWN, array.dense, array.evidence)
 
 
-def _sizes(tracer: Tracer, positional: Sequence[Value]) -> str | tuple[Value, ...] | Items | None:
+def _sizes(tracer: Calls, positional: Sequence[Value]) -> str | tuple[Value, ...] | Items | None:
     """The shape that sizes given one by one, as a tuple or as another's shape stand for."""
     given = positional[0] if len(positional) == 1 else Items(tuple(positional))
     if isinstance(given, Shape):
@@ -175,7 +176,7 @@ def _whole_shape(given: Items) -> str:
 
 
 def library_call(
-    tracer: Tracer, frame: Frame, node: ast.Call, chain: str, positional: list[Value], keywords: dict[str, Value]
+    tracer: Calls, frame: Frame, node: ast.Call, chain: str, positional: list[Value], keywords: dict[str, Value]
 ) -> Value:
     """What a function from outside the tree gives."""
     last = chain.rpartition(".")[2]

@@ -79,8 +79,11 @@ def stub_source(draft: Draft, callee: str) -> str:
 
 def _function(draft: Draft, callee: str) -> list[str]:
     """A function around something that is called like one."""
-    signature = ", ".join(f"{name}={default}" if default else name for name, default in draft.parameters)
-    given = ", ".join(name for name, _ in draft.parameters)
+    written = [(name, f"{name}={default}" if default else name) for name, default in draft.parameters]
+    positional = [text for name, text in written if name not in draft.keyword_only]
+    keywords = [text for name, text in written if name in draft.keyword_only]
+    signature = ", ".join([*positional, *(["*", *keywords] if keywords else [])])
+    given = ", ".join(f"{name}={name}" if name in draft.keyword_only else name for name, _ in draft.parameters)
     first, call = f"def {draft.name}({signature}):", f"    return {callee}({given})"
     lines = [first] if len(first) <= WIDTH else _exploded(f"def {draft.name}(", signature, "):", draft)
     return [*lines, *([call] if len(call) <= WIDTH else _exploded(f"    return {callee}(", given, "    )", draft))]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kgate.contract import Envelope
-    from kgate.lint.model.envelope import Scope, Sizes, Term, Value
+    from kgate.lint.model.envelope import Scope, Sizes, Value
     from kgate.lint.model.host import Host
 
 Condition = list[Any]
@@ -218,10 +218,10 @@ class Judge:
             left = [self._number(item, point) for item in one]
             right = [self._number(item, point) for item in other]
             if len(left) != len(right):
-                return condition[1] == "!="
-            return None if None in left or None in right else test(left, right)
+                return bool(condition[1] == "!=")
+            return None if None in left or None in right else bool(test(left, right))
         first, second = self._number(one, point), self._number(other, point)
-        return None if first is None or second is None else test(first, second)
+        return None if first is None or second is None else bool(test(first, second))
 
     def _number(self, value: Value | None, point: Point) -> int | None:
         from kgate.lint.model.envelope import as_term, evaluated
@@ -353,7 +353,7 @@ class Judge:
                 for name in leaf[1:2] if leaf[0] == "dtype" else leaf[1:3]:
                     parts.append(f"{name} of {self._dtype(name, point)}")
             if leaf[0] == "contiguous" and self.holds(leaf, point) is False:
-                parts.append(f"a {leaf[1]} with gaps between its rows")
+                parts.append(f"{leaf[1]} with gaps between its elements")
         return " and ".join(dict.fromkeys(parts)) or "every input"
 
 

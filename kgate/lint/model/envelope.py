@@ -148,6 +148,8 @@ def combine(operator: str, left: Term | None, right: Term | None) -> Term | None
             None,
             factors,
         )
+    if operator == "**" and (right.number is None or not 0 <= right.number <= 8 or "**" in left.source):
+        return None  # numbers of millions of digits are nobody's size
     if operator in ("+", "-") and right.number == 0:
         return left
     if operator == "+" and left.number == 0:

@@ -157,17 +157,26 @@ class _Reader:
                 stack.append(item.value)
             elif isinstance(item, ast.Name) and self.device.reached.get(item):
                 plain, augmented = self.device.origins_of(item)
-                if any(binding.kind not in ("assign", "parameter", "loop") for binding in plain):
+                if any(binding.kind not in ("assign", "parameter", "loop", "unpack") for binding in plain):
                     return None
                 stack += [binding.value for binding in (*plain, *augmented) if binding.kind != "loop" and binding.value]
             elif isinstance(item, ast.Call) and (call := self.device.call_of.get(item)) is not None:
                 if call.name == "cdiv" or call.name in ("maximum", "minimum", "where"):
                     stack += item.args[call.name == "where" :]
+                elif not call.name and self._narrow_helper(item):
+                    found.add("int32")
+                    stack += item.args
                 else:
                     return None
             else:
                 return None
         return found
+
+    def _narrow_helper(self, node: ast.Call) -> bool:
+        """Whether a call is of a function in this file that speaks of no 64 bits."""
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        function = self.device.module.functions.get(name)
+        return function is not None and not node.keywords and "64" not in self.device.module.segment(function)
 
     # Bounds
 
@@ -308,6 +317,8 @@ class _Reader:
             return
         if isinstance(left, ast.Constant):
             return
+        if isinstance(right, ast.BinOp) and isinstance(right.op, ast.Sub) and self._limit(right) is None:
+            left, right = right.right, right.left  # `cols < n - first` leaves nothing unless first is below n
         limit = self._limit(right)
         if limit is not None:
             more = f"({limit} + 1)" if isinstance(operator, (ast.LtE, ast.Gt)) else limit

@@ -107,6 +107,20 @@ def test_autograd_function_that_no_function_applies_gets_a_function_around_it(re
     assert "def Scale(x, eps=1e-06):\n    return Scale_function.apply(x, eps)" in text
 
 
+def test_parameter_called_self_is_renamed_in_a_function_around_the_launcher(repository):
+    host = """
+    def scale(self, *, fast=False):
+        M, N = self.shape
+        y = torch.empty_like(self)
+        _scale_kernel[(M,)](self, y, N, self.stride(0), BLOCK=1024)
+        return y
+    """
+    repository.write(ops=source(host))
+    text = "".join(repository.init().files.values())
+    assert '"input": Tensor("M N"' in text
+    assert "def scale(input, *, fast=False):\n    return scale_launcher(input, fast=fast)" in text
+
+
 def test_private_launcher_is_drafted_as_its_public_caller(repository):
     host = """
     def _launch(x, y):

@@ -24,7 +24,10 @@ RULE = Rule(
         "but a reader of the source knows the limits, and nothing is done for inputs outside of them."
     ),
     remedy="Declare the limits as an envelope with a fallback, or raise an error.",
-    quiet="Launchers that a declared kernel reaches; functions that raise as well; assertions on something else than inputs.",
+    quiet=(
+        "Launchers that a declared kernel reaches; functions that raise as well; assertions on something "
+        "else than inputs."
+    ),
     default=False,
     off_because=(
         "Libraries check nearly all inputs in this way: Liger, fla, FlagGems and triton_kernels hold some 2,400 such "

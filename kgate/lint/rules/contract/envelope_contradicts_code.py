@@ -196,7 +196,7 @@ def check(host: Host) -> Iterator[Hit]:
                     data={
                         "must": condition if wanted else ["not", condition],
                         "before": list(before),
-                        "text": f"assert {text}" if isinstance(statement, ast.Assert) else text,
+                        "text": f"assert {text}" if wanted else f"the raise on {text}",
                     },
                 )
             continue
@@ -225,9 +225,9 @@ def _checked(host: Host, statement: ast.stmt) -> tuple[ast.expr | None, bool]:
         return statement.test, True
     if isinstance(statement, ast.If) and not statement.orelse and isinstance(statement.body[-1], ast.Raise):
         return statement.test, False
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and statement.value.args:
-        if host.module.dotted(statement.value.func) == "torch._check":
-            return statement.value.args[0], True
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and call.args and host.module.dotted(call.func) == "torch._check":
+        return call.args[0], True
     return None, True
 
 

@@ -58,6 +58,8 @@ def has_guard(host: Host) -> bool:
     for statement in host.statements:
         if isinstance(statement, ast.With) and any(_sets_device(host, item.context_expr) for item in statement.items):
             return True
+    if "set_device" not in host.module.text:
+        return False
     return any(last(dotted) in ("set_device", "_set_device") for _, dotted in host.calls)
 
 
@@ -83,9 +85,10 @@ def looked_at(host: Host) -> list[str]:
     found: dict[str, None] = {}
     for node, dotted in host.calls:
         function = node.func
-        if isinstance(function, ast.Attribute) and function.attr in ("contiguous", "is_contiguous"):
-            found[root_of(host.forms.of(function.value)) or _name(function.value)] = None
-        elif isinstance(function, ast.Attribute) and function.attr == "stride" and _is_tested(host, node):
+        name = function.attr if isinstance(function, ast.Attribute) else ""
+        if isinstance(function, ast.Attribute) and (
+            name in ("contiguous", "is_contiguous") or (name == "stride" and _is_tested(host, node))
+        ):
             found[root_of(host.forms.of(function.value)) or _name(function.value)] = None
         elif "contiguous" in last(dotted):
             found.update(dict.fromkeys(root_of(host.forms.of(item)) or _name(item) for item in node.args))
@@ -192,14 +195,16 @@ def inplace(host: Host) -> dict[str, str]:
     found: dict[str, str] = {}
     for node in host.call_nodes:
         function = node.func
-        if isinstance(function, ast.Attribute) and function.attr.endswith("_") and not function.attr.startswith("_"):
-            if function.attr not in ("requires_grad_", "share_memory_"):
-                name = same_memory(host.forms.of(function.value))
-                if name in host.parameters:
-                    found.setdefault(name, f"{function.attr}()")
+        if isinstance(function, ast.Attribute) and _changes(function.attr):
+            name = same_memory(host.forms.of(function.value))
+            if name in host.parameters:
+                found.setdefault(name, f"{function.attr}()")
     for statement in host.statements:
-        targets = statement.targets if isinstance(statement, ast.Assign) else ()
-        targets = (statement.target,) if isinstance(statement, ast.AugAssign) else targets
+        targets: list[ast.expr] = []
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        elif isinstance(statement, ast.AugAssign):
+            targets = [statement.target]
         for target in targets:
             if isinstance(target, ast.Subscript):
                 name = same_memory(host.forms.of(target.value))
@@ -207,6 +212,11 @@ def inplace(host: Host) -> dict[str, str]:
                 if annotation is not None and "Tensor" in ast.unparse(annotation):
                     found.setdefault(name, "an assignment")
     return found
+
+
+def _changes(method: str) -> bool:
+    """Whether a method of a tensor changes its elements, as its name says."""
+    return method.endswith("_") and not method.startswith("_") and method not in ("requires_grad_", "share_memory_")
 
 
 def converted(host: Host) -> list[str]:

@@ -21,13 +21,16 @@ RULE = Rule(
     severity=WARNING,
     summary="A backward pass launches on a gradient whose layout nothing ensures and whose strides are not passed.",
     why=(
-        "Autograd gives whatever layout the consumer had. `y.sum().backward()` gives an expanded gradient: one element, "
+        "Autograd gives whatever layout the consumer had. `y.sum().backward()` gives an expanded "
+        "gradient: one element, "
         "every stride 0. A kernel that reads it as contiguous reads beyond that element, and the gradients are garbage "
         "without an error."
     ),
     remedy="Call `.contiguous()` on the gradient first, or pass its strides to the kernel.",
-    quiet="Gradients that are made contiguous, looked at or copied on the way; strides that are passed; decorators that make "
-    "arguments contiguous.",
+    quiet=(
+        "Gradients that are made contiguous, looked at or copied on the way; strides that are passed; decorators that "
+        "make arguments contiguous."
+    ),
     sources=("Dao-AILab/flash-attention#355", "NVIDIA/apex#1601"),
     invalid=(
         Example(
@@ -157,7 +160,8 @@ def _rebound(host: Host, name: str) -> bool:
 
 @RULE.decide
 def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
-    """Reported where a launch, here or in a function called with it, loads the gradient and gets none of its strides."""
+    """Reported where a launch, here or in a function called with it, loads the gradient and gets "
+    "none of its strides."""
     name = candidate.data.get("backward")
     if name is None:
         return
@@ -183,7 +187,7 @@ def _handed(project: Project, key: HostKey, tensor: str, depth: int) -> str:
     if depth:
         for callee, forms in project.calls_of(key):
             for parameter, form in forms.items():
-                if form == tensor and callee != key:
+                if _shared.same_memory(form) == tensor and callee != key:
                     found = _handed(project, callee, parameter, depth - 1)
                     if found:
                         return found
@@ -194,7 +198,7 @@ def _passes(launch: LinkedLaunch, tensor: str, loads: set[str]) -> bool:
     """Whether a launch loads a tensor as it came and is told none of its strides."""
     if launch.launch.spread:
         return False
-    given = [parameter for parameter, argument in launch.arguments.items() if argument.form == tensor]
+    given = [parameter for parameter, argument in launch.arguments.items() if _shared.same_memory(argument.form) == tensor]
     strides = [argument for argument in launch.arguments.values() if _is_stride(argument.form, argument.text, tensor)]
     return bool(loads.intersection(given)) and not strides
 

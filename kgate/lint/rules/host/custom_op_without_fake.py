@@ -22,12 +22,14 @@ RULE = Rule(
     severity=WARNING,
     summary="A `torch.library.custom_op` has no fake implementation anywhere in the project.",
     why=(
-        "`torch.compile` and `torch.export` run operators on tensors without data to learn the shapes of their results. "
+        "`torch.compile` and `torch.export` run operators on tensors without data to learn the shapes"
+        " of their results. "
         "Without a fake implementation tracing ends in an error, or a graph break around the kernel."
     ),
     remedy="Register one with `register_fake`: a function that returns empty tensors of the right shape and type.",
     quiet=(
-        "`register_fake` or an implementation for `Meta` in any file that mentions kernels; `triton_op`, which is traced "
+        "`register_fake` or an implementation for `Meta` in any file that mentions kernels; "
+        "`triton_op`, which is traced "
         "through; operators that write to their arguments and return nothing."
     ),
     sources=("pytorch/pytorch#120802", "pytorch/pytorch#153389"),
@@ -114,6 +116,7 @@ RULE = Rule(
     ),
 )
 _FAKES = ("register_fake", "impl_abstract", "register_abstract", "fake_impl", "_register_fake")
+_MAKERS = ("torch.library.custom_op", "torch._library.custom_ops.custom_op")
 _ANY = re.compile("custom_op|register_fake|impl_abstract|register_abstract|fake_impl|Meta")
 
 
@@ -172,9 +175,8 @@ def _made(module: Module) -> Iterator[tuple[FunctionNode, ast.Call]]:
     """Functions that ``custom_op`` decorates."""
     for node in module.functions.values():
         for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Call) and decorator.args:
-                if module.dotted(decorator.func) in ("torch.library.custom_op", "torch._library.custom_ops.custom_op"):
-                    yield node, decorator
+            if isinstance(decorator, ast.Call) and decorator.args and module.dotted(decorator.func) in _MAKERS:
+                yield node, decorator
 
 
 def _returns_nothing(node: FunctionNode, call: ast.Call) -> bool:

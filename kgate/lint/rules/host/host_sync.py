@@ -19,12 +19,16 @@ RULE = Rule(
     severity=NOTE,
     summary="A launcher reads a tensor's values on the host, or synchronises with the device.",
     why=(
-        "`.item()`, `.tolist()`, `.cpu()` and `synchronize()` wait until everything queued before is done. The launches "
-        "that follow start from an idle device, CUDA graphs cannot capture the call, and torch.compile breaks the graph."
+        "`.item()`, `.tolist()`, `.cpu()` and `synchronize()` wait until everything queued before is "
+        "done. The launches "
+        "that follow start from an idle device, CUDA graphs cannot capture the call, and "
+        "torch.compile breaks the graph."
     ),
     remedy="Pass the tensor to the kernel and read the value there, or take the number from the caller.",
     quiet=(
-        "Values that size an allocation, which no launch can know; checks that raise; numbers that may be given as tensors; branches that return without a launch; tensors that the function made on "
+        "Values that size an allocation, which no launch can know; checks that raise; numbers that "
+        "may be given as tensors; branches that return without a launch; tensors that the function "
+        "made on "
         "the CPU; tests and benchmarks; functions that launch nothing."
     ),
     sources=("pytorch-labs/tritonbench#477",),

@@ -21,15 +21,21 @@ RULE = Rule(
     code="KG511",
     name="lowered-precision",
     severity=WARNING,
-    summary="A module with kernels lowers the precision of the whole process, or a launcher converts its inputs to a half type and the result back.",
+    summary=(
+        "A module with kernels lowers the precision of the whole process, or a launcher converts its "
+        "inputs to a half type and the result back."
+    ),
     why=(
         "A switch such as `allow_tf32` changes every matrix product of the program that imports the module, the "
         "reference that the kernel is compared with included. An input that is quietly made half precision loses 13 of "
         "24 bits, or overflows at 65,504, and the result's dtype hides it."
     ),
     remedy="Leave process-wide switches to the application; take half types as inputs and declare them.",
-    quiet="Tests, benchmarks and code under `if __name__ == '__main__'`; switches that are set back in the same function; conversions in a branch.",
-    sources=("ScalingIntelligence/KernelBench#82", "flashinfer-ai/flashinfer-bench-starter-kit#21"),
+    quiet=(
+        "Tests, benchmarks and code under `if __name__ == '__main__'`; switches that are set back in the "
+        "same function; conversions in a branch."
+    ),
+    sources=("flashinfer-ai/flashinfer-bench-starter-kit#21",),
     invalid=(
         Example(
             """
@@ -143,7 +149,7 @@ _CALLS = {
     "torch.set_default_dtype": ("float16", "bfloat16", "half"),
 }
 _ANY = re.compile(
-    r"allow_tf32\s*=|reduced_precision_reduction|fp16_accumulation|fp32_precision|set_float32_matmul|set_default_dtype"
+    r"\.allow_tf32\s*=|reduced_precision_reduction|fp16_accumulation|fp32_precision|set_float32_matmul|set_default_dtype"
 )
 _HALF = frozenset({"torch.float16", "torch.bfloat16", "torch.half"})
 _WIDE = frozenset({"torch.float32", "torch.float"})

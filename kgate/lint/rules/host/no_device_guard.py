@@ -26,7 +26,8 @@ RULE = Rule(
     ),
     remedy="Launch inside `with torch.cuda.device(x.device):`, or give the launcher the decorator that does so.",
     quiet=(
-        "Files in which few or no launchers set a device; launchers whose callers all do; backward passes, for which autograd "
+        "Files in which few or no launchers set a device; launchers whose callers all do; backward "
+        "passes, for which autograd "
         "sets it; decorators that are known or listed in `guard-decorators`."
     ),
     sources=("triton-lang/triton#2441", "triton-lang/triton#5205", "pytorch/pytorch#48894"),

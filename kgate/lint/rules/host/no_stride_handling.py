@@ -19,7 +19,10 @@ RULE = Rule(
     code="KG502",
     name="no-stride-handling",
     severity=WARNING,
-    summary="A kernel reads or writes a tensor of several axes, is told none of its strides, and nothing makes it contiguous.",
+    summary=(
+        "A kernel reads or writes a tensor of several axes, is told none of its strides, and nothing "
+        "makes it contiguous."
+    ),
     why=(
         "The kernel counts on the elements lying one after the other. For a slice, a transposed or an expanded tensor "
         "it reads the wrong ones, or memory beyond the tensor, and returns wrong numbers without an error."
@@ -278,7 +281,8 @@ def _undeclared(project: Project, device: LinkedDevice, launch: LinkedLaunch) ->
                 RULE,
                 launch.path,
                 launch.launch.place,
-                f"the launch of {device.summary.name} passes strides of {other} and none of {name}, which nothing makes contiguous",
+                f"the launch of {device.summary.name} passes strides of {other} and none of {name}, "
+                f"which nothing makes contiguous",
                 f"pass the strides of {name} too, or call {name}.contiguous()",
                 severity=NOTE,
                 symbol=launch.launch.by,

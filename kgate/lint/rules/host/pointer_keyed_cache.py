@@ -22,9 +22,14 @@ RULE = Rule(
         "Memory is used again: another tensor comes to lie at the same address with the same shape, and gets the "
         "result of the first. A benchmark that calls with one buffer sees a kernel that takes no time."
     ),
-    remedy="Compute the result, or key the cache by what it depends on; keep the tensor itself in the entry and compare.",
-    quiet="Buffers that are cached by shape and filled on every call; entries with a weak reference; caches of compiled kernels and of descriptors that hold an address.",
-    sources=("ScalingIntelligence/KernelBench#82", "flashinfer-ai/flashinfer-bench-starter-kit#21"),
+    remedy=(
+        "Compute the result, or key the cache by what it depends on; keep the tensor itself in the entry and compare."
+    ),
+    quiet=(
+        "Buffers that are cached by shape and filled on every call; entries with a weak reference; caches"
+        " of compiled kernels and of descriptors that hold an address."
+    ),
+    sources=("flashinfer-ai/flashinfer-bench-starter-kit#21",),
     invalid=(
         Example(
             """
@@ -111,7 +116,8 @@ def check(host: Host) -> Iterator[Hit]:
                     by = "its address" if kind == "address" else "the shape of a tensor alone"
                     yield Hit(
                         target,
-                        f"{host.name} keeps a result in {chain_of(target.value)} under {by}, which another tensor can have",
+                        f"{host.name} keeps a result in {chain_of(target.value)} under {by}, "
+                        "which another tensor can have",
                         "compute the result, or keep the tensor in the entry and compare it",
                         severity=ERROR if host.launches and _returns(host, target) else "",
                     )

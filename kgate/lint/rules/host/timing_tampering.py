@@ -18,7 +18,10 @@ RULE = Rule(
     code="KG510",
     name="timing-tampering",
     severity=ERROR,
-    summary="A timer, a synchronisation or a comparison of torch is replaced, or a launch runs on a stream nobody waits for.",
+    summary=(
+        "A timer, a synchronisation or a comparison of torch is replaced, or a launch runs on a stream "
+        "nobody waits for."
+    ),
     why=(
         "A module that replaces `torch.cuda.Event`, `torch.cuda.synchronize` or `time.perf_counter` changes what "
         "benchmarks measure. A launch on a stream of its own, which the current stream never waits for, looks "
@@ -26,7 +29,7 @@ RULE = Rule(
     ),
     remedy="Leave timers and synchronisation alone; let the current stream wait for a side stream.",
     quiet="Tests and benchmarks; side streams that are waited for or synchronised.",
-    sources=("ScalingIntelligence/KernelBench#82", "flashinfer-ai/flashinfer-bench-starter-kit#21"),
+    sources=("flashinfer-ai/flashinfer-bench-starter-kit#21",),
     invalid=(
         Example(
             """
@@ -103,18 +106,20 @@ RULE = Rule(
         ),
     ),
 )
-_NAMES = frozenset(
-    """
-    torch.cuda.Event torch.cuda.Event.elapsed_time torch.cuda.Event.record torch.cuda.Event.synchronize torch.cuda.Event.query
-    torch.cuda.synchronize torch.cuda.current_stream torch.cuda.default_stream torch.cuda.Stream torch.cuda.stream
-    torch.cuda.Stream.synchronize torch.cuda.Stream.wait_stream torch.Event torch.Event.elapsed_time
-    time.time time.perf_counter time.perf_counter_ns time.time_ns time.monotonic time.process_time
-    triton.testing.do_bench triton.testing.do_bench_cudagraph triton.runtime.driver.active.get_device_interface
-    torch.allclose torch.isclose torch.equal torch.testing.assert_close torch.utils.benchmark.Timer
-    """.split()
-)
+_MEASURING = {
+    "torch.cuda": ("Event", "synchronize", "current_stream", "default_stream", "Stream", "stream"),
+    "torch.cuda.Event": ("elapsed_time", "record", "synchronize", "query"),
+    "torch.cuda.Stream": ("synchronize", "wait_stream"),
+    "torch": ("Event", "allclose", "isclose", "equal"),
+    "torch.Event": ("elapsed_time",),
+    "time": ("time", "perf_counter", "perf_counter_ns", "time_ns", "monotonic", "process_time"),
+    "triton.testing": ("do_bench", "do_bench_cudagraph"),
+    "torch.testing": ("assert_close",),
+    "torch.utils.benchmark": ("Timer",),
+}
+_NAMES = frozenset(f"{owner}.{name}" for owner, names in _MEASURING.items() for name in names)
 _ASSIGNED = re.compile(
-    r"(?:Event|elapsed_time|record|synchronize|query|stream|Stream|wait_stream|time|time_ns|perf_counter|perf_counter_ns"
+    r"\.(?:Event|elapsed_time|record|synchronize|query|stream|Stream|wait_stream|time|time_ns|perf_counter|perf_counter_ns"
     r"|monotonic|process_time|do_bench|do_bench_cudagraph|allclose|isclose|equal|assert_close|Timer)\s*=(?!=)"
 )
 
@@ -131,10 +136,16 @@ def check(module: Module) -> Iterator[Hit]:
                 if isinstance(target, ast.Attribute) and module.dotted(target) in _NAMES:
                     yield _replaced(target, module.dotted(target))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "setattr":
-            if len(node.args) == 3 and isinstance(node.args[1], ast.Constant):
-                name = f"{module.dotted(node.args[0])}.{node.args[1].value}"
-                if name in _NAMES:
-                    yield _replaced(node, name)
+            name = ".".join(_named(module, node))
+            if name in _NAMES:
+                yield _replaced(node, name)
+
+
+def _named(module: Module, node: ast.Call) -> Iterator[str]:
+    """What a ``setattr`` sets: the owner, and the name where it is written out."""
+    if len(node.args) == 3 and isinstance(node.args[1], ast.Constant) and isinstance(node.args[1].value, str):
+        yield module.dotted(node.args[0])
+        yield node.args[1].value
 
 
 def _replaced(node: ast.AST, name: str) -> Hit:

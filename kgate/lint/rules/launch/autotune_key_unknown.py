@@ -19,9 +19,13 @@ RULE = Rule(
     ),
     remedy="Name a parameter, spelled as in the signature.",
     quiet="Keys that cannot be read, and functions whose signature takes any arguments.",
-    sources=("triton-lang/triton#4046",),
+    sources=(
+        "triton-lang/triton#11602",
+        "pytorch/ao#4880",
+    ),
     invalid=(
-        Example("""
+        Example(
+            """
             import triton
             import triton.language as tl
 
@@ -33,10 +37,13 @@ RULE = Rule(
             def copy(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
                 i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
                 tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
-        """),
+        """,
+            note="pytorch/ao#4880, before: a name that the signature no longer has; since triton#11602 the import fails.",
+        ),
     ),
     valid=(
-        Example("""
+        Example(
+            """
             import triton
             import triton.language as tl
 
@@ -47,7 +54,9 @@ RULE = Rule(
             def copy(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
                 i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
                 tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
-        """),
+        """,
+            note="pytorch/ao#4880, after.",
+        ),
     ),
 )
 

@@ -31,7 +31,11 @@ RULE = Rule(
         "Keys that the launcher rounds (`next_power_of_2`, a bit length, `min`) or takes from a dtype, those that "
         "`heuristics` read, and functions that take their sizes from tensor descriptors."
     ),
-    sources=("fla-org/flash-linear-attention#1147", "fla-org/flash-linear-attention#1154"),
+    sources=(
+        "fla-org/flash-linear-attention#1147",
+        "fla-org/flash-linear-attention#1154",
+        "Dao-AILab/flash-attention#911",
+    ),
     invalid=(
         Example(
             """
@@ -51,7 +55,30 @@ RULE = Rule(
                 D = x.shape[1]
                 conv[(triton.cdiv(D, 128),)](x, y, D, NB=triton.cdiv(x.shape[0], 1024))
             """,
-            note="flash-linear-attention#1147, before.",
+            note="flash-linear-attention#1147 and #1154, before.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            CONFIGS = [triton.Config({"BLOCK_M": 2}), triton.Config({"BLOCK_M": 8})]
+
+            @triton.autotune(CONFIGS, key=["CACHE_KEY_SEQLEN"])
+                                           ^^^^^^^^^^^^^^^^^^
+            @triton.jit
+            def rotary(x_ptr, cos_ptr, seqlen, nheads, CACHE_KEY_SEQLEN, BLOCK_K: tl.constexpr, BLOCK_M: tl.constexpr):
+                m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+                k = tl.arange(0, BLOCK_K)
+                x = tl.load(x_ptr + m[:, None] * BLOCK_K + k[None, :], mask=(m < seqlen)[:, None])
+                cos = tl.load(cos_ptr + m[:, None] * BLOCK_K + k[None, :], mask=(m < seqlen)[:, None])
+                tl.store(x_ptr + m[:, None] * BLOCK_K + k[None, :], x * cos, mask=(m < seqlen)[:, None])
+
+            def apply(x, cos):
+                seqlen = x.shape[0]
+                rotary[(triton.cdiv(seqlen, 8),)](x, cos, seqlen, x.shape[1], seqlen // 128, BLOCK_K=64)
+            """,
+            note="flash-attention#911, before: the key was all that the lengths were for.",
         ),
     ),
     valid=(
@@ -68,7 +95,7 @@ RULE = Rule(
                 i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
                 tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < D), mask=i < D)
             """,
-            note="flash-linear-attention#1154, after.",
+            note="flash-linear-attention#1147 and #1154, after.",
         ),
         Example(
             """
@@ -88,6 +115,24 @@ RULE = Rule(
                 conv[(triton.cdiv(D, 128),)](x, y, D, triton.next_power_of_2(x.shape[0]))
             """,
             note="A rounded amount of work has few values, and each may want a configuration of its own.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def rotary(x_ptr, cos_ptr, seqlen, BLOCK_K: tl.constexpr, BLOCK_M: tl.constexpr):
+                m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+                k = tl.arange(0, BLOCK_K)
+                x = tl.load(x_ptr + m[:, None] * BLOCK_K + k[None, :], mask=(m < seqlen)[:, None])
+                cos = tl.load(cos_ptr + m[:, None] * BLOCK_K + k[None, :], mask=(m < seqlen)[:, None])
+                tl.store(x_ptr + m[:, None] * BLOCK_K + k[None, :], x * cos, mask=(m < seqlen)[:, None])
+
+            def apply(x, cos):
+                rotary[(triton.cdiv(x.shape[0], 8),)](x, cos, x.shape[0], BLOCK_K=64, BLOCK_M=8)
+            """,
+            note="flash-attention#911, after.",
         ),
     ),
 )

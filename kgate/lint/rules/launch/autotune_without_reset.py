@@ -30,7 +30,12 @@ RULE = Rule(
         "tuners with one configuration, hooks of the project's own, and arguments that the function writes before it "
         "reads them."
     ),
-    sources=("triton-lang/triton#6547", "triton-lang/triton#781", "lucidrains/lion-pytorch#36"),
+    sources=(
+        "triton-lang/triton#6547",
+        "triton-lang/triton#781",
+        "lucidrains/lion-pytorch#36",
+        "triton-lang/triton#4217",
+    ),
     fix=SAFE,
     invalid=(
         Example(
@@ -61,7 +66,7 @@ RULE = Rule(
                 x = tl.load(x_ptr + i, mask=i < n, other=0.0)
                 tl.atomic_add(total_ptr, tl.sum(x))
             """,
-            note="triton#6547, before and after: a sum that holds every tuning run.",
+            note="triton#4217, before and after: a sum that holds every tuning run.",
         ),
         Example(
             """
@@ -79,7 +84,7 @@ RULE = Rule(
                 tl.store(param_ptr + i, p - rate * g, mask=i < n)
                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
             """,
-            note="lion-pytorch#36, before: an optimizer that takes many steps on its first call.",
+            note="triton#781, triton#6547 and lion-pytorch#36, before: an update in place that is taken many times on its first call.",
         ),
     ),
     valid=(
@@ -98,7 +103,7 @@ RULE = Rule(
                 g = tl.load(grad_ptr + i, mask=i < n)
                 tl.store(param_ptr + i, p - rate * g, mask=i < n)
             """,
-            note="lion-pytorch#36, after.",
+            note="triton#781, triton#6547 and lion-pytorch#36, after.",
         ),
         Example(
             """

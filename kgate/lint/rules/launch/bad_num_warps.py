@@ -28,7 +28,8 @@ RULE = Rule(
     quiet="Numbers that are computed, and 32 warps where no declared target has lanes of 64.",
     sources=("triton-lang/triton#4128", "triton-lang/triton#6125"),
     invalid=(
-        Example("""
+        Example(
+            """
             import triton
 
             CONFIGS = [
@@ -38,7 +39,9 @@ RULE = Rule(
                 triton.Config({"BLOCK": 4096}, num_warps=64),
                                                          ^^
             ]
-        """),
+        """,
+            note="triton#4128, before: no power of two, and more than a block has room for.",
+        ),
         Example(
             """
             import torch
@@ -72,15 +75,52 @@ RULE = Rule(
                                                                                     ^^
                 return y
             """,
-            note="32 warps are 2,048 threads on a target that the envelope promises.",
+            note="triton#6125, before: 32 warps are 2,048 threads on a target that the envelope promises.",
         ),
     ),
     valid=(
-        Example("""
+        Example(
+            """
             import triton
 
             CONFIGS = [triton.Config({"BLOCK": size}, num_warps=warps) for size in (128, 256) for warps in (4, 8, 32)]
-        """),
+        """,
+            note="triton#4128, after.",
+        ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            @triton.jit
+            def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+            def eager(x: torch.Tensor) -> torch.Tensor:
+                return x.clone()
+
+            @kernel(
+                reference=eager,
+                fallback=eager,
+                envelope=Envelope(
+                    inputs={"x": Tensor("N", "T", layout="contiguous")},
+                    outputs={"y": Tensor("N", "T", layout="contiguous")},
+                    dtypes={"T": ("float32",)},
+                    dims={"N": Dim(1, 2**20)},
+                    targets=("cuda:sm_90", "hip:gfx942"),
+                ),
+            )
+            def copy(x: torch.Tensor) -> torch.Tensor:
+                y = torch.empty_like(x)
+                n = x.numel()
+                copy_kernel[(triton.cdiv(n, 4096),)](x, y, n, BLOCK=4096, num_warps=16)
+                return y
+            """,
+            note="triton#6125, after.",
+        ),
     ),
 )
 

@@ -25,8 +25,7 @@ RULE = Rule(
     sources=(
         "fla-org/flash-linear-attention#940",
         "vllm-project/vllm#33416",
-        "vllm-project/vllm#54280",
-        "vllm-project/vllm#40127",
+        "unslothai/unsloth#10790",
     ),
     invalid=(
         Example(

@@ -61,7 +61,10 @@ RULE = Rule(
     ),
     remedy="Take the target out of the envelope, or choose the feature by the target's capability.",
     quiet="Undeclared kernels, branches that compile-time values choose, and launchers that look at the device.",
-    sources=("vllm-project/vllm#54280", "unslothai/unsloth#10790"),
+    sources=(
+        "vllm-project/vllm#54280",
+        "vllm-project/vllm#40127",
+    ),
     invalid=(
         Example(
             _CLUSTERED.format(
@@ -70,7 +73,8 @@ RULE = Rule(
                 targets='"cuda:sm_80", "cuda:sm_90"',
                 option="",
                 after="",
-            )
+            ),
+            note="vllm#54280 and #40127, before: the type begins with 8.9.",
         ),
         Example(
             _CLUSTERED.format(
@@ -87,7 +91,7 @@ RULE = Rule(
             _CLUSTERED.format(
                 dtype="tl.float8e4nv", mark="", targets='"cuda:sm_89", "cuda:sm_90"', option=", num_ctas=1", after=""
             ),
-            note="Every declared target has the type.",
+            note="vllm#54280 and #40127, after: every declared target has the type.",
         ),
     ),
 )

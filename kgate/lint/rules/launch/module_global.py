@@ -55,7 +55,7 @@ RULE = Rule(
                 x = tl.load(x_ptr + i, mask=i < n)
                 tl.store(y_ptr + i, tl.exp2(x * LOG2E), mask=i < n)
             """,
-            note="Liger-Kernel#1275, before and after.",
+            note="Liger-Kernel#1275 and FlagGems#118, before and after.",
         ),
         Example(
             """
@@ -85,7 +85,8 @@ RULE = Rule(
         ),
     ),
     valid=(
-        Example("""
+        Example(
+            """
             import triton
             import triton.language as tl
 
@@ -96,7 +97,9 @@ RULE = Rule(
             def order(y_ptr, n):
                 pid = tl.program_id(0)
                 tl.store(y_ptr + pid, (pid % GROUP).to(ACC))
-        """),
+        """,
+            note="Liger-Kernel#1275 and FlagGems#118, after.",
+        ),
         Example(
             """
             import triton

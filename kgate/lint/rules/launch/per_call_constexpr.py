@@ -27,7 +27,10 @@ RULE = Rule(
         "Sizes that the envelope lets take at most 256 values, rounded ones, and of undeclared kernels everything but "
         "whole counts of elements (`x.numel()`) and of rows (`x.shape[0]`)."
     ),
-    sources=("triton-lang/triton#10872", "Dao-AILab/flash-attention#911", "triton-lang/triton#8273"),
+    sources=(
+        "triton-lang/triton#10872",
+        "triton-lang/triton#8273",
+    ),
     invalid=(
         Example(
             """

@@ -61,6 +61,21 @@ RULE = Rule(
             config='triton = ">=3.6"',
             note="Block pointers are gone in Triton 3.9.",
         ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def quantize(x_ptr, scale_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + i, mask=i < n)
+                scale = tl.load(scale_ptr)
+                tl.store(y_ptr + i, tl.libdevice.llrint(127.0 * (x * scale)), mask=i < n)
+                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+            """,
+            note="bitsandbytes#909, before: libdevice has moved twice.",
+        ),
     ),
     valid=(
         Example("""
@@ -88,6 +103,21 @@ RULE = Rule(
             """,
             config='triton = ">=3.6,<3.9"',
             note="The declared range ends before they went.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+            from triton.language.extra import libdevice
+
+            @triton.jit
+            def quantize(x_ptr, scale_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + i, mask=i < n)
+                scale = tl.load(scale_ptr)
+                tl.store(y_ptr + i, libdevice.llrint(127.0 * (x * scale)), mask=i < n)
+            """,
+            note="bitsandbytes#909, after.",
         ),
     ),
 )

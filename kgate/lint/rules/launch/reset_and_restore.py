@@ -33,6 +33,23 @@ RULE = Rule(
                 i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
                 tl.atomic_add(total_ptr, tl.sum(tl.load(x_ptr + i, mask=i < n, other=0.0)))
         """),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            CONFIGS = [triton.Config({"BLOCK": 16}), triton.Config({"BLOCK": 32})]
+
+            @triton.autotune(CONFIGS, key=["cols"], reset_to_zero=["logits_ptr"], restore_value=["logits_ptr"])
+             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+            @triton.jit
+            def scale_(logits_ptr, penalty_ptr, cols, BLOCK: tl.constexpr):
+                i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                x = tl.load(logits_ptr + i, mask=i < cols)
+                tl.store(logits_ptr + i, x * tl.load(penalty_ptr + i, mask=i < cols), mask=i < cols)
+            """,
+            note="triton#6547, before: an update in place that then begins with zeros.",
+        ),
     ),
     valid=(
         Example("""
@@ -47,6 +64,22 @@ RULE = Rule(
                 i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
                 tl.atomic_add(total_ptr, tl.sum(tl.load(x_ptr + i, mask=i < n, other=0.0)))
         """),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            CONFIGS = [triton.Config({"BLOCK": 16}), triton.Config({"BLOCK": 32})]
+
+            @triton.autotune(CONFIGS, key=["cols"], restore_value=["logits_ptr"])
+            @triton.jit
+            def scale_(logits_ptr, penalty_ptr, cols, BLOCK: tl.constexpr):
+                i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                x = tl.load(logits_ptr + i, mask=i < cols)
+                tl.store(logits_ptr + i, x * tl.load(penalty_ptr + i, mask=i < cols), mask=i < cols)
+            """,
+            note="triton#6547, after.",
+        ),
     ),
 )
 

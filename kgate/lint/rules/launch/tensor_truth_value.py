@@ -32,7 +32,10 @@ RULE = Rule(
         "Single values: parameters, loop variables, sums over all axes, loads through one address. `and` and `or` are "
         "one note per file, in projects that have configured kgate."
     ),
-    sources=("linkedin/Liger-Kernel#991", "triton-lang/triton#9547", "meta-recsys/generative-recommenders#561"),
+    sources=(
+        "linkedin/Liger-Kernel#991",
+        "meta-recsys/generative-recommenders#561",
+    ),
     fix=SAFE,
     invalid=(
         Example("""
@@ -94,6 +97,19 @@ RULE = Rule(
                 if total > 0 and n > 1:
                     tl.store(y_ptr, total)
         """),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def window(x_ptr, y_ptr, low, high, BLOCK: tl.constexpr):
+                i = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + i, mask=(i >= low) & (i < high), other=0.0)
+                tl.store(y_ptr + i, x)
+            """,
+            note="Liger-Kernel#991, after.",
+        ),
     ),
 )
 

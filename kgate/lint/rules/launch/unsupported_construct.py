@@ -31,7 +31,7 @@ RULE = Rule(
         "`raise` in branches that compile-time values choose, where it ends a compilation on purpose; chained "
         "comparisons and `:=` where `triton` in the configuration starts at 3.9."
     ),
-    sources=("linkedin/Liger-Kernel#991", "triton-lang/triton#9547"),
+    sources=("linkedin/Liger-Kernel#991",),
     invalid=(
         Example("""
             import triton

@@ -30,7 +30,7 @@ RULE = Rule(
         "A declared layout of `contiguous`, `inner_contiguous` or the like; launchers and callers that call "
         "`.contiguous()`, check a stride or carry a decorator that does; tensors made by the launcher itself."
     ),
-    sources=("unslothai/unsloth#10617", "ModelTC/LightLLM#1467"),
+    sources=("unslothai/unsloth#10617",),
     invalid=(
         Example(
             """

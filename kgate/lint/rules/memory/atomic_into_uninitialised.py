@@ -94,6 +94,28 @@ RULE = Rule(
             """,
             note="A maximum needs its own identity, so no fix is offered.",
         ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def _splitk(a_ptr, b_ptr, c_ptr, N, K, BN: tl.constexpr, BK: tl.constexpr):
+                n = tl.arange(0, BN)
+                k = tl.program_id(1) * BK + tl.arange(0, BK)
+                a = tl.load(a_ptr + tl.program_id(0) * K + k, mask=k < K, other=0.0)
+                b = tl.load(b_ptr + k[:, None] * N + n[None, :], mask=(k < K)[:, None] & (n < N)[None, :], other=0.0)
+                tl.atomic_add(c_ptr + tl.program_id(0) * N + n, tl.sum(a[:, None] * b, axis=0), mask=n < N)
+
+            def product(a, b):
+                c = torch.empty((a.shape[0], b.shape[1]), device=a.device, dtype=torch.float32)
+                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                _splitk[(a.shape[0], triton.cdiv(a.shape[1], 64))](a, b, c, b.shape[1], a.shape[1], BN=128, BK=64)
+                return c
+            """,
+            note="triton#2183 without its hook: the parts of a split product are added to what the memory held.",
+        ),
     ),
     valid=(
         Example(
@@ -133,6 +155,34 @@ RULE = Rule(
                 _total[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
                 return y
             """,
+        ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+
+            def zero(args):
+                args["c_ptr"].zero_()
+
+            CONFIGS = [triton.Config({"SPLIT": split}, pre_hook=zero) for split in (2, 4)]
+
+            @triton.autotune(CONFIGS, key=["N", "K"])
+            @triton.jit
+            def _splitk(a_ptr, c_ptr, N, K, SPLIT: tl.constexpr, BK: tl.constexpr):
+                row = tl.program_id(0)
+                total = 0.0
+                for k in range(tl.program_id(1) * BK, K, SPLIT * BK):
+                    offs = k + tl.arange(0, BK)
+                    total += tl.sum(tl.load(a_ptr + row * K + offs, mask=offs < K, other=0.0).to(tl.float32))
+                tl.atomic_add(c_ptr + row, total)
+
+            def sums(a):
+                c = torch.empty((a.shape[0],), device=a.device, dtype=torch.float32)
+                _splitk[lambda meta: (a.shape[0], meta["SPLIT"])](a, c, a.shape[0], a.shape[1], BK=128)
+                return c
+            """,
+            note="triton#2183: zeros that the hook of each configuration writes.",
         ),
     ),
 )

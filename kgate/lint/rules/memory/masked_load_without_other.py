@@ -80,6 +80,26 @@ RULE = Rule(
             """,
             note="vllm#9014, before: zeros in the other operand do not help, because 0 times NaN is NaN.",
         ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def matmul(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+                m = tl.program_id(0) * BM + tl.arange(0, BM)
+                n = tl.program_id(1) * BN + tl.arange(0, BN)
+                k = tl.arange(0, BK)
+                acc = tl.zeros((BM, BN), dtype=tl.float32)
+                for start in range(0, K, BK):
+                    a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :], mask=(m[:, None] < M) & (start + k < K)[None, :])
+                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                    b = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :], mask=(start + k < K)[:, None] & (n[None, :] < N))
+                    acc = tl.dot(a, b, acc, input_precision="ieee")
+                tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=(m < M)[:, None] & (n < N)[None, :])
+            """,
+            note="triton#630 on the way: masked now, and what the masks turn off goes into the product.",
+        ),
     ),
     valid=(
         Example(
@@ -108,6 +128,37 @@ RULE = Rule(
                 tl.store(y_ptr + m, tl.sum(x, axis=1), mask=m < rows)
             """,
             note="Whole rows are masked, and the sum runs along the row; undefined sums are not stored.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def select(x_ptr, index_ptr, y_ptr, n, K: tl.constexpr):
+                k = tl.arange(0, K)
+                keep = k < n
+                index = tl.load(index_ptr + k, mask=keep)
+                x = tl.load(x_ptr + index, mask=keep)
+                tl.store(y_ptr + k, tl.exp(x), mask=keep)
+            """,
+            note="triton#10448: undefined values that go nowhere but to stores under the same mask do no harm.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def row_dot(a_ptr, b_ptr, c_ptr, K, M: tl.constexpr, N: tl.constexpr, BLOCK_K: tl.constexpr):
+                m = tl.arange(0, M)
+                n = tl.arange(0, N)
+                k = tl.arange(0, BLOCK_K)
+                a = tl.load(a_ptr + m[:, None] * K + k[None, :], mask=k[None, :] < K, other=0.0)
+                b = tl.load(b_ptr + k[:, None] * N + n[None, :], mask=k[:, None] < K, other=0.0)
+                tl.store(c_ptr + m[:, None] * N + n[None, :], tl.dot(a, b))
+            """,
+            note="vllm#9014, after.",
         ),
     ),
 )

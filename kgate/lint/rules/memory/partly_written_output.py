@@ -34,7 +34,6 @@ RULE = Rule(
         "fla-org/flash-linear-attention#892",
         "fla-org/flash-linear-attention#1158",
         "flashinfer-ai/flashinfer#4724",
-        "triton-lang/triton#2183",
     ),
     invalid=(
         Example(

@@ -49,7 +49,7 @@ RULE = Rule(
                 _total[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
                 return y
             """,
-            note="Each block overwrites the sum of the others.",
+            note="triton#9887, before: each block overwrites the sum of the others.",
         ),
         Example(
             """
@@ -107,6 +107,7 @@ RULE = Rule(
                 _first[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
                 return y
             """,
+            note="triton#9887, after: one program stores.",
         ),
     ),
 )

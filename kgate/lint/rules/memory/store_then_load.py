@@ -26,7 +26,7 @@ RULE = Rule(
     ),
     remedy="Put `tl.debug_barrier()` between, or keep the values in registers and rearrange them there.",
     quiet="Loads at the very addresses of the store, a barrier or an atomic between, branches that exclude each other.",
-    sources=("triton-lang/triton#10924", "triton-lang/triton#9887"),
+    sources=("triton-lang/triton#10924",),
     invalid=(
         Example(
             """

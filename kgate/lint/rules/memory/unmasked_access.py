@@ -50,6 +50,7 @@ RULE = Rule(
                     ^^^^^^^^^^^^^^^^^^^^^
                 tl.store(out_ptr + offs, x + y, mask=offs < n)
             """,
+            note="triton#1088, before: one of two loads forgets the mask.",
         ),
         Example(
             """
@@ -100,6 +101,27 @@ RULE = Rule(
                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
             """,
             note="The store masks the rows and forgets the columns.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def matmul(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+                m = tl.program_id(0) * BM + tl.arange(0, BM)
+                n = tl.program_id(1) * BN + tl.arange(0, BN)
+                k = tl.arange(0, BK)
+                acc = tl.zeros((BM, BN), dtype=tl.float32)
+                for start in range(0, K, BK):
+                    a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :])
+                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                    b = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :])
+                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                    acc = tl.dot(a, b, acc, input_precision="ieee")
+                tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=(m < M)[:, None] & (n < N)[None, :])
+            """,
+            note="triton#630, before: the product of the tutorial masks its store alone.",
         ),
     ),
     valid=(
@@ -161,6 +183,25 @@ RULE = Rule(
                 return y
             """,
             note="The envelope promises whole blocks.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def matmul(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+                m = tl.program_id(0) * BM + tl.arange(0, BM)
+                n = tl.program_id(1) * BN + tl.arange(0, BN)
+                k = tl.arange(0, BK)
+                acc = tl.zeros((BM, BN), dtype=tl.float32)
+                for start in range(0, K, BK):
+                    a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :], mask=(m < M)[:, None] & (start + k < K)[None, :], other=0.0)
+                    b = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :], mask=(start + k < K)[:, None] & (n < N)[None, :], other=0.0)
+                    acc = tl.dot(a, b, acc, input_precision="ieee")
+                tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=(m < M)[:, None] & (n < N)[None, :])
+            """,
+            note="triton#630, after.",
         ),
     ),
 )

@@ -27,7 +27,7 @@ RULE = Rule(
         "Parameters whose name begins with `_`, kernels that use none of the tensor's strides, and tensors that are "
         "only accessed through block pointers or helpers."
     ),
-    sources=("ModelTC/LightLLM#1467", "unslothai/unsloth#10617"),
+    sources=("ModelTC/LightLLM#1467",),
     invalid=(
         Example(
             """

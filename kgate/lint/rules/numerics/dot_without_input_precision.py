@@ -51,6 +51,7 @@ RULE = Rule(
                 b = tl.load(b_ptr + offs).to(tl.float32)
                 tl.store(c_ptr + offs, tl.dot(a, b, input_precision="ieee"))
         """,
+            note="triton#6265 and #9080, before: the default decides, and it changed from TF32 to three products of TF32.",
         ),
         Example(
             """
@@ -87,7 +88,8 @@ RULE = Rule(
         ),
     ),
     valid=(
-        Example("""
+        Example(
+            """
             import triton
             import triton.language as tl
 
@@ -97,7 +99,9 @@ RULE = Rule(
                 a = tl.load(a_ptr + offs).to(tl.float32)
                 b = tl.load(b_ptr + offs).to(tl.float32)
                 tl.store(c_ptr + offs, tl.dot(a, b, input_precision="tf32x3"))
-        """),
+        """,
+            note="triton#6265 and #9080, after.",
+        ),
         Example("""
             import triton
             import triton.language as tl

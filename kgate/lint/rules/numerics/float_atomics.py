@@ -47,10 +47,16 @@ RULE = Rule(
             _BODY.format(
                 store="tl.atomic_add(y_ptr + offs, x.to(tl.float32), mask=offs < n)\n"
                 "        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"
-            )
+            ),
+            note="flash-attention#429 and mamba#827, before: sums over all programs in no order.",
         ),
     ),
-    valid=(Example(_BODY.format(store="tl.store(y_ptr + tl.program_id(0) * n + offs, x, mask=offs < n)")),),
+    valid=(
+        Example(
+            _BODY.format(store="tl.store(y_ptr + tl.program_id(0) * n + offs, x, mask=offs < n)"),
+            note="flash-attention#429 and mamba#827, after: each program writes its part.",
+        ),
+    ),
 )
 
 

@@ -41,7 +41,7 @@ RULE = Rule(
                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
                 tl.store(p_ptr + cols, p)
         """,
-            note="flashinfer#4401, before.",
+            note="flashinfer#4401 and pytorch#133882, before.",
         ),
     ),
     valid=(
@@ -61,7 +61,7 @@ RULE = Rule(
                 p = tl.exp(s - m)
                 tl.store(p_ptr + cols, p)
         """,
-            note="flashinfer#4401, after.",
+            note="flashinfer#4401 and pytorch#133882, after.",
         ),
         Example(
             """

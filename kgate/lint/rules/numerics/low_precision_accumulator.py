@@ -43,7 +43,7 @@ RULE = Rule(
                 tl.store(y_ptr, tl.sum(x, axis=0))
                                 ^^^^^^^^^^^^^^^^^
         """,
-            note="triton#1960, before.",
+            note="triton#1960 and #6961, before.",
         ),
         Example(
             """
@@ -59,7 +59,7 @@ RULE = Rule(
                     acc += tl.dot(tl.load(a_ptr + offs), tl.load(b_ptr + offs)).to(tl.float16)
                 tl.store(c_ptr + offs, acc)
         """,
-            note="triton#6961, before.",
+            note="An accumulator of half precision in a loop.",
         ),
         Example(
             """
@@ -93,7 +93,7 @@ RULE = Rule(
                 _row_sum[(1,)](x, y, x.shape[0], BLOCK=1024)
                 return y
         """,
-            note="The envelope has bfloat16.",
+            note="pytorch#141052, before: no dtype in the kernel, and the envelope has bfloat16.",
         ),
     ),
     valid=(
@@ -108,7 +108,7 @@ RULE = Rule(
                 x = tl.load(x_ptr + cols, mask=cols < n, other=0.0).to(tl.float32)
                 tl.store(y_ptr, tl.sum(x, axis=0).to(y_ptr.dtype.element_ty))
         """,
-            note="triton#1960, after.",
+            note="triton#1960, triton#6961 and pytorch#141052, after.",
         ),
         Example(
             """

@@ -21,7 +21,8 @@ RULE = Rule(
     quiet="Conditions that mask no load or store; integers; values that a masked load filled with `other`.",
     sources=("flashinfer-ai/flashinfer#4724",),
     invalid=(
-        Example("""
+        Example(
+            """
             import triton
             import triton.language as tl
 
@@ -33,10 +34,13 @@ RULE = Rule(
                 tl.store(y_ptr, tl.sum(tl.exp(x) * keep, axis=0))
                                        ^^^^^^^^^^^^^^^^
                 tl.store(x_ptr + offs, x, mask=keep)
-        """),
+        """,
+            note="flashinfer#4724, before.",
+        ),
     ),
     valid=(
-        Example("""
+        Example(
+            """
             import triton
             import triton.language as tl
 
@@ -47,7 +51,9 @@ RULE = Rule(
                 x = tl.load(x_ptr + offs).to(tl.float32)
                 tl.store(y_ptr, tl.sum(tl.where(keep, tl.exp(x), 0.0), axis=0))
                 tl.store(x_ptr + offs, x, mask=keep)
-        """),
+        """,
+            note="flashinfer#4724, after.",
+        ),
     ),
 )
 

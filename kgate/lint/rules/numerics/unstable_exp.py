@@ -23,7 +23,8 @@ RULE = Rule(
     ),
     sources=("triton-lang/triton#230",),
     invalid=(
-        Example("""
+        Example(
+            """
             import triton
             import triton.language as tl
 
@@ -34,10 +35,13 @@ RULE = Rule(
                 e = tl.exp(x)
                     ^^^^^^^^^
                 tl.store(y_ptr + offs, e / tl.sum(e, axis=0), mask=offs < n)
-        """),
+        """,
+            note="triton#230, before.",
+        ),
     ),
     valid=(
-        Example("""
+        Example(
+            """
             import triton
             import triton.language as tl
 
@@ -47,7 +51,9 @@ RULE = Rule(
                 x = tl.load(x_ptr + offs, mask=offs < n, other=float("-inf")).to(tl.float32)
                 e = tl.exp(x - tl.max(x, axis=0))
                 tl.store(y_ptr + offs, e / tl.sum(e, axis=0), mask=offs < n)
-        """),
+        """,
+            note="triton#230, after.",
+        ),
         Example("""
             import triton
             import triton.language as tl
