@@ -137,3 +137,10 @@ def test_a_reference_that_asks_for_float32_computes_in_float64():
     assert all(result.dtype is torch.float64 for result in results)
     assert float(results[-1]) == 1.0 + 2.0**-30
     assert torch.get_default_dtype() is torch.float32
+
+
+@pytest.mark.parametrize("values", sorted(draw.VALUES))
+def test_a_tensor_of_rank_0_can_have_every_distribution(values):
+    drawn = draw.floats((), values, 0, "x")
+    assert isinstance(drawn, np.ndarray)
+    assert drawn.shape == ()

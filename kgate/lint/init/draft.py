@@ -194,15 +194,33 @@ class _Drafter:
         self._targets()
         self._notes()
         self.draft.op = self.registered.op
-        self.draft.parameters = [
-            (parameter.name, ast.unparse(parameter.default) if parameter.default is not None else "")
-            for parameter in self.parameters
-        ]
         if self.node is not None:
             self.draft.keyword_only = {argument.arg for argument in self.node.args.kwonlyargs}
+        if self.parameters and self.parameters[0].name in ("self", "cls") and self.launcher.kind == "function":
+            self.launcher.kind = "wrapped"
+        self.draft.parameters = self._signature_parameters()
         if self.parameters and self.parameters[0].name in ("self", "cls"):
             self._rename_first()
         return self.draft
+
+    def _signature_parameters(self) -> list[tuple[str, str]]:
+        """The launcher's parameters with their defaults as source; a function around it has those that are literals.
+
+        Any other default speaks of names that the file does not have; such a parameter keeps its default, and those
+        that follow it by position theirs.
+        """
+        kept: list[tuple[str, str]] = []
+        cut = False
+        for parameter in self.parameters:
+            by_name = parameter.name in self.draft.keyword_only
+            default = _default_source(parameter.default)
+            plain = default is not None or self.launcher.kind == "function"
+            cut = cut or (not plain and not by_name)
+            if plain and (by_name or not cut):
+                kept.append((parameter.name, default or ""))
+        names = {name for name, _ in kept}
+        self.draft.inputs = [entry for entry in self.draft.inputs if entry.name in names]
+        return kept
 
     def _rename_first(self) -> None:
         """A function whose first parameter is called ``self`` counts as a method: one around it calls it otherwise."""
@@ -210,8 +228,6 @@ class _Drafter:
         taken = {name for name, _ in self.draft.parameters}
         new = "input" if "input" not in taken else "first"
         self.draft.parameters[0] = (new, self.draft.parameters[0][1])
-        if self.launcher.kind == "function":
-            self.launcher.kind = "wrapped"
         for entry in self.draft.inputs:
             entry.name = new if entry.name == old else entry.name
         self.draft.notes.append(f"{new} is what the launcher calls {old}")
@@ -679,6 +695,17 @@ def _outline(value: Value) -> tuple[Any, ...]:
     if isinstance(value, Array):
         return "array", repr(value.shape), repr(value.dtype)
     return ("other",)
+
+
+def _default_source(node: ast.expr | None) -> str | None:
+    """A literal default as ruff formats it, empty where there is no default; None for any other expression."""
+    if node is None:
+        return ""
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError):
+        return None
+    return _text(value) if isinstance(value, str) else ast.unparse(node)
 
 
 def _top(source: str) -> int:

@@ -16,7 +16,7 @@ from kgate.lint.init.naming import files_for, import_of, importable, variable_na
 from kgate.lint.init.project import Project
 from kgate.lint.init.references import Candidate, References
 from kgate.lint.init.registrations import Registrations
-from kgate.lint.init.writing import file_source, folded_import, stub_source, wrapped_import
+from kgate.lint.init.writing import file_source, folded_import, function_lines, stub_source, wrapped_import
 from kgate.source.cache import Tree
 from kgate.source.config import Config
 from kgate.source.index import Index, build_index
@@ -83,7 +83,7 @@ class InitResult:
     declared: int
     """Launched device functions that a declaration reached before."""
     undeclared: int
-    """Launched device functions that none reached."""
+    """Launched device functions that none reached, as far as PATHS has them."""
     skipped: tuple[Unlisted, ...]
     unexpected: tuple[Finding, ...]
     """Findings in the new files beside the placeholders; there should be none."""
@@ -148,7 +148,7 @@ def init(folder: Path, options: Options, progress: Any = None, env: Mapping[str,
         files,
         bool(files) and not options.dry_run,
         sum(1 for item in index.device_functions if item.launched and item.declared_by),
-        len(bare),
+        len(chosen),
         tuple(Unlisted(item.symbol, item.line, item.reason) for item in _sorted(finder.skipped)),
         unexpected,
         table,
@@ -229,8 +229,7 @@ def _refer(made: Draft, candidates: list[Candidate]) -> None:
 
 def _operator(name: str, operator: str, inputs: list[str]) -> list[str]:
     """A function that calls an operator of torch, whose parameters go by other names, as the launcher is called."""
-    given = ", ".join(inputs)
-    return [f"def {name}({given}):", f"    return {operator}({given})"]
+    return function_lines(name, inputs, operator, inputs)
 
 
 def _found(candidate: Candidate) -> str:

@@ -27,10 +27,7 @@ def render_init(result: InitResult, stream: IO[str], style: str, *, dry_run: boo
 def _lines(result: InitResult, dry_run: bool) -> list[str]:
     mark = "# " if dry_run else ""
     if not result.stubs:
-        said = (
-            "every launched kernel is declared" if result.declared or result.undeclared == 0 else "nothing to declare"
-        )
-        return [mark + _none(result) if not result.declared else mark + said, *_skipped(result, mark)]
+        return [mark + _none(result), *_skipped(result, mark)]
     lines = [f"{mark}{_count(len(result.stubs), 'kernel')} drafted, for {_reached(result)}"]
     for stub in result.stubs[:SHOWN]:
         lines += [mark + line for line in _stub(stub)]
@@ -57,7 +54,7 @@ def _lines(result: InitResult, dry_run: bool) -> list[str]:
 def _none(result: InitResult) -> str:
     if result.undeclared:
         return "no function to declare was found for the kernels here"
-    return "no launched kernel was found here"
+    return "every launched kernel is declared" if result.declared else "no launched kernel was found here"
 
 
 def _reached(result: InitResult) -> str:

@@ -82,20 +82,23 @@ def _function(draft: Draft, callee: str) -> list[str]:
     written = [(name, f"{name}={default}" if default else name) for name, default in draft.parameters]
     positional = [text for name, text in written if name not in draft.keyword_only]
     keywords = [text for name, text in written if name in draft.keyword_only]
-    signature = ", ".join([*positional, *(["*", *keywords] if keywords else [])])
-    given = ", ".join(f"{name}={name}" if name in draft.keyword_only else name for name, _ in draft.parameters)
-    first, call = f"def {draft.name}({signature}):", f"    return {callee}({given})"
-    lines = [first] if len(first) <= WIDTH else _exploded(f"def {draft.name}(", signature, "):", draft)
-    return [*lines, *([call] if len(call) <= WIDTH else _exploded(f"    return {callee}(", given, "    )", draft))]
+    given = [f"{name}={name}" if name in draft.keyword_only else name for name, _ in draft.parameters]
+    return function_lines(draft.name, [*positional, *(["*", *keywords] if keywords else [])], callee, given)
 
 
-def _exploded(before: str, inner: str, after: str, draft: Draft) -> list[str]:
-    indent = " " * (len(before) - len(before.lstrip()) + 4)
-    if len(indent + inner) <= WIDTH and before.startswith("def"):
-        return [before, indent + inner, after]
-    if len(indent + inner) <= WIDTH:
-        return [before, indent + inner, after]
-    return [before, *(f"{indent}{part}," for part in inner.split(", ")), after]
+def function_lines(name: str, parameters: list[str], callee: str, given: list[str]) -> list[str]:
+    """A function that hands what it is given on to another one."""
+    return [*_folded(f"def {name}(", parameters, "):", 0), *_folded(f"return {callee}(", given, ")", 4)]
+
+
+def _folded(before: str, parts: list[str], after: str, indent: int) -> list[str]:
+    """A bracket on one line, on three, or with a line for each part, as a formatter does."""
+    space, inner = " " * indent, ", ".join(parts)
+    if len(f"{space}{before}{inner}{after}") <= WIDTH:
+        return [f"{space}{before}{inner}{after}"]
+    if len(f"{space}    {inner}") <= WIDTH:
+        return [space + before, f"{space}    {inner}", space + after]
+    return [space + before, *(f"{space}    {part}," for part in parts), space + after]
 
 
 def _notes(draft: Draft) -> list[str]:

@@ -59,7 +59,11 @@ def floats(shape: Sequence[int], values: str, seed: int, name: str) -> Any:
     if values not in VALUES:
         raise ValueError(f"unknown values {values!r}; known are {', '.join(VALUES)}")
     count = int(np.prod(shape, dtype=np.int64))
-    drawn = normal(count, seed, name).reshape(shape)
+    return np.asarray(_shaped(normal(count, seed, name).reshape(shape), values))  # arithmetic makes a scalar of rank 0
+
+
+def _shaped(drawn: Any, values: str) -> Any:
+    """Standard normal values made into another distribution."""
     if values == "mean300":
         return drawn + 300.0
     if values == "low":

@@ -121,6 +121,24 @@ def test_parameter_called_self_is_renamed_in_a_function_around_the_launcher(repo
     assert "def scale(input, *, fast=False):\n    return scale_launcher(input, fast=fast)" in text
 
 
+def test_default_that_the_new_file_cannot_say_is_left_to_the_launcher(repository):
+    host = """
+    MODE = object()
+
+
+    class Scale(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, kind="row", mode=MODE, eps=1e-6):
+            M, N = x.shape
+            y = torch.empty_like(x)
+            _scale_kernel[(M,)](x, y, N, x.stride(0), BLOCK=1024)
+            return y
+    """
+    repository.write(ops=source(host))
+    text = "".join(repository.init().files.values())
+    assert 'def Scale(x, kind="row"):\n    return Scale_function.apply(x, kind)' in text
+
+
 def test_private_launcher_is_drafted_as_its_public_caller(repository):
     host = """
     def _launch(x, y):

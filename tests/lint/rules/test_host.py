@@ -262,6 +262,26 @@ def test_decorator_that_makes_arguments_contiguous_covers_gradients():
     assert lines_of("KG504", source.replace("@ensure_contiguous", "@staticmethod")) == ["def backward(ctx, dy):"]
 
 
+def test_gradient_of_which_one_element_is_loaded_needs_no_layout():
+    source = """
+    @triton.jit
+    def _times(x_ptr, dloss_ptr, n, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n) * tl.load(dloss_ptr), mask=i < n)
+
+    class Loss(torch.autograd.Function):
+        @staticmethod
+        def backward(ctx, dloss):
+            (dx,) = ctx.saved_tensors
+            _times[(1,)](dx, dloss, dx.numel(), BLOCK=1024)
+            return dx
+    """
+    assert found("KG504", source) == []
+    assert lines_of("KG504", source.replace("tl.load(dloss_ptr)", "tl.load(dloss_ptr + i)")) == [
+        "def backward(ctx, dloss):"
+    ]
+
+
 def test_condition_on_strides_is_a_promise_of_the_layout():
     inputs = '"x": Tensor("M N", "T", layout="inner_contiguous")'
     launch = "_scale[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)"

@@ -30,7 +30,7 @@ RULE = Rule(
     ),
     default=False,
     off_because=(
-        "Libraries check nearly all inputs in this way: Liger, fla, FlagGems and triton_kernels hold some 2,400 such "
+        "Libraries check nearly all inputs in this way: Liger, fla and FlagGems hold some 2,400 such "
         "assertions, and whoever runs without `-O` is served by them."
     ),
     invalid=(

@@ -35,7 +35,7 @@ RULE = Rule(
               C10_CUDA_KERNEL_LAUNCH_CHECK();
             }
             """,
-            note="fvdb-core#587, before",
+            note="fvdb-core#587 and cudnn-frontend#483, before",
         ),
         Example(
             """
@@ -59,7 +59,7 @@ RULE = Rule(
               C10_CUDA_KERNEL_LAUNCH_CHECK();
             }
             """,
-            note="fvdb-core#587, after",
+            note="fvdb-core#587 and cudnn-frontend#483, after",
         ),
         Example(
             """

@@ -66,7 +66,7 @@ RULE = Rule(
               return 0;
             }
             """,
-            note="A launch inside a macro, and a result that is dropped (pytorch#49269)",
+            note="A launch inside a macro, and a result that is dropped (pytorch#49269 and #49365, before)",
         ),
     ),
     valid=(
@@ -103,7 +103,7 @@ RULE = Rule(
 
             void run(float* out) { RUN(fill, 1024); }
             """,
-            note="The macro checks (pytorch#49365)",
+            note="The macro checks (pytorch#49269 and #49365, after)",
         ),
     ),
 )

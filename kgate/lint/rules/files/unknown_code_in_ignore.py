@@ -51,11 +51,11 @@ RULE = Rule(
             note="A remark, not an ignore.",
         ),
         Example(
-            '''
+            """
             import triton
 
             HELP = "write  # kgate: ignore[KG999] reason"
-            ''',
+            """,
             note="A string is no comment.",
         ),
     ),

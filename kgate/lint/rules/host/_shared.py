@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -229,12 +228,3 @@ def converted(host: Host) -> list[str]:
             if name in host.parameters:
                 found[name] = None
     return list(found)
-
-
-def outer_statements(host: Host, node: ast.AST) -> Iterator[ast.stmt]:
-    """Statements around a node, innermost first."""
-    if isinstance(node, ast.stmt):
-        yield node
-    for outer in host.ancestors(node):
-        if isinstance(outer, ast.stmt):
-            yield outer

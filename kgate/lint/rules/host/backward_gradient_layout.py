@@ -11,8 +11,9 @@ from kgate.lint.rules.host import _shared
 
 if TYPE_CHECKING:
     from kgate.lint.linking import HostKey, LinkedLaunch, Project
+    from kgate.lint.model.device import Device
     from kgate.lint.model.host import Host
-    from kgate.lint.records import Candidate
+    from kgate.lint.records import Argument, Candidate
     from kgate.source.records import Finding
 
 RULE = Rule(
@@ -29,7 +30,7 @@ RULE = Rule(
     remedy="Call `.contiguous()` on the gradient first, or pass its strides to the kernel.",
     quiet=(
         "Gradients that are made contiguous, looked at or copied on the way; strides that are passed; decorators that "
-        "make arguments contiguous."
+        "make arguments contiguous; gradients of one element, of which the kernel loads no other."
     ),
     sources=("Dao-AILab/flash-attention#355", "NVIDIA/apex#1601"),
     invalid=(
@@ -41,8 +42,8 @@ RULE = Rule(
 
             @triton.jit
             def _double(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-                x = tl.load(x_ptr)
-                tl.store(y_ptr, x)
+                i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
 
             class Double(torch.autograd.Function):
                 @staticmethod
@@ -52,7 +53,7 @@ RULE = Rule(
                     _double[(triton.cdiv(dy.numel(), 1024),)](dy, dx, dy.numel(), BLOCK=1024)
                     return dx
             """,
-            note="flash-attention#355, before: the kernel took the gradient as it came.",
+            note="flash-attention#355 and apex#1601, before: the kernel took the gradient as it came.",
         ),
         Example(
             """
@@ -62,8 +63,8 @@ RULE = Rule(
 
             @triton.jit
             def _double(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-                x = tl.load(x_ptr)
-                tl.store(y_ptr, x)
+                i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
 
             def double_bwd(dy):
                 dx = torch.empty_like(dy)
@@ -88,8 +89,8 @@ RULE = Rule(
 
             @triton.jit
             def _double(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-                x = tl.load(x_ptr)
-                tl.store(y_ptr, x)
+                i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
 
             class Double(torch.autograd.Function):
                 @staticmethod
@@ -99,7 +100,7 @@ RULE = Rule(
                     _double[(triton.cdiv(dy.numel(), 1024),)](dy, dx, dy.numel(), BLOCK=1024)
                     return dx
             """,
-            note="flash-attention#355, after.",
+            note="flash-attention#355 and apex#1601, after.",
         ),
         Example(
             """
@@ -108,15 +109,16 @@ RULE = Rule(
             import triton.language as tl
 
             @triton.jit
-            def _double(x_ptr, y_ptr, stride_m, stride_n, BLOCK: tl.constexpr):
-                x = tl.load(x_ptr)
-                tl.store(y_ptr, x)
+            def _double(x_ptr, y_ptr, stride_m, stride_n, N, BLOCK: tl.constexpr):
+                m, n = tl.program_id(0), tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + m * stride_m + n * stride_n, mask=n < N)
+                tl.store(y_ptr + m * N + n, x * 2, mask=n < N)
 
             class Double(torch.autograd.Function):
                 @staticmethod
                 def backward(ctx, dy):
                     dx = torch.empty(dy.shape, device=dy.device)
-                    _double[(dy.shape[0],)](dy, dx, dy.stride(0), dy.stride(1), BLOCK=1024)
+                    _double[(dy.shape[0],)](dy, dx, dy.stride(0), dy.stride(1), dy.shape[1], BLOCK=1024)
                     return dx
             """,
             note="The kernel is told the strides.",
@@ -124,7 +126,7 @@ RULE = Rule(
     ),
 )
 _DEPTH = 4
-_STRIDE = re.compile(r"([A-Za-z_]\w*)\)*\.stride\(")
+_NAMES = re.compile(r"[A-Za-z_]\w*")
 
 
 @RULE.host
@@ -158,6 +160,19 @@ def _rebound(host: Host, name: str) -> bool:
     )
 
 
+@RULE.device
+def scalars(device: Device) -> Iterator[Hit]:
+    """Note for the decisions: pointers of which the first element alone is loaded, such as a loss's gradient."""
+    alone = {name for call in device.accesses if call.first is not None and (name := device.parameter_of(call.first))}
+    if alone:
+        for call in device.accesses:
+            if call.first is not None and not device.parameter_of(call.first):
+                alone -= device.pointers(call.first)
+    if alone:
+        place = device.module.name_place(device.node)
+        yield Hit(place, "", data={"device": device.name, "scalars": sorted(alone)})
+
+
 @RULE.decide
 def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
     """Reported where a launch, here or in a function called with it, loads the gradient and gets "
@@ -182,7 +197,8 @@ def _handed(project: Project, key: HostKey, tensor: str, depth: int) -> str:
     if note.get("decorated") or tensor in note.get("seen", ()):
         return ""
     for device, launch in project.launches_by.get(key, ()):
-        if _passes(launch, tensor, {*device.summary.loads}):
+        alone = _shared.notes(project, RULE.code, "device").get((device.path, device.summary.name), {})
+        if _passes(launch, tensor, {*device.summary.loads}.difference(alone.get("scalars", ()))):
             return device.summary.name
     if depth:
         for callee, forms in project.calls_of(key):
@@ -198,11 +214,14 @@ def _passes(launch: LinkedLaunch, tensor: str, loads: set[str]) -> bool:
     """Whether a launch loads a tensor as it came and is told none of its strides."""
     if launch.launch.spread:
         return False
-    given = [parameter for parameter, argument in launch.arguments.items() if _shared.same_memory(argument.form) == tensor]
-    strides = [argument for argument in launch.arguments.values() if _is_stride(argument.form, argument.text, tensor)]
-    return bool(loads.intersection(given)) and not strides
+    arguments = launch.arguments.items()
+    given = [parameter for parameter, argument in arguments if _shared.same_memory(argument.form) == tensor]
+    return bool(loads.intersection(given)) and not any(_may_be_stride(item, tensor) for _, item in arguments)
 
 
-def _is_stride(form: str, text: str, tensor: str) -> bool:
-    found = _STRIDE.search(form)
-    return (found is not None and found.group(1) == tensor) or "stride" in text
+def _may_be_stride(argument: Argument, tensor: str) -> bool:
+    """Whether an argument is a stride of a tensor, or of one that is not known."""
+    if argument.form == "?":
+        return "stride" in argument.text
+    owner = argument.form.partition(".stride(")[0]
+    return owner != argument.form and tensor in _NAMES.findall(owner)

@@ -50,6 +50,7 @@ RULE = Rule(
                 _double[(1,)](x, y, x.numel())
                 return y
             """,
+            note="pytorch#120802 and #153389, before.",
         ),
     ),
     valid=(
@@ -72,6 +73,7 @@ RULE = Rule(
             def _(x):
                 return torch.empty_like(x)
             """,
+            note="pytorch#120802 and #153389, after.",
         ),
         Example(
             """

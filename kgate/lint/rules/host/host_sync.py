@@ -31,7 +31,7 @@ RULE = Rule(
         "made on "
         "the CPU; tests and benchmarks; functions that launch nothing."
     ),
-    sources=("pytorch-labs/tritonbench#477",),
+    sources=("meta-pytorch/tritonbench#477",),
     invalid=(
         Example(
             """
@@ -48,6 +48,7 @@ RULE = Rule(
                                    ^^^^^^^^^^^^^
                 return y
             """,
+            note="tritonbench#477, before.",
         ),
         Example(
             """
@@ -84,7 +85,7 @@ RULE = Rule(
                 _scale[(1,)](x, y, factor, x.numel())
                 return y
             """,
-            note="The kernel loads the factor.",
+            note="tritonbench#477, after: the kernel loads the factor.",
         ),
         Example(
             """
@@ -128,6 +129,7 @@ _ALLOCATIONS = frozenset(
     }
     | {"narrow", "split", "expand", "view", "reshape", "resize_", "repeat_interleave", "empty_strided"}
 )
+# Tests around checks that are switched on, and around numbers that may be given as tensors.
 _CHECKS = re.compile(r"debug|check|validate|verif|assert|is_tensor\(|isinstance\(", re.IGNORECASE)
 
 
@@ -234,7 +236,7 @@ def _is_needed(host: Host, node: ast.AST) -> bool:
             if child is outer.test and any(isinstance(item, ast.Raise) for item in outer.body):
                 return True
             if child is not outer.test and (_CHECKS.search(ast.unparse(outer.test)) or _leaves(host, outer.body)):
-                return True  # _CHECKS: also a number that may be given as a tensor
+                return True
         if isinstance(outer, ast.Call) and _allocates(host, outer):
             return True
         if isinstance(outer, ast.Raise):

@@ -24,7 +24,7 @@ RULE = Rule(
     ),
     remedy="Call it: `x.is_contiguous()`.",
     quiet="Classes of the file's own that have `is_contiguous` as an attribute or a property.",
-    sources=("vllm-project/vllm#42739", "NVIDIA/TransformerEngine#2746"),
+    sources=("vllm-project/vllm#42739",),
     fix=SAFE,
     invalid=(
         Example(
@@ -39,6 +39,7 @@ RULE = Rule(
                 assert x.is_contiguous(), "copy needs a contiguous tensor"
                 return kernel(x)
             """,
+            note="vllm#42739, before and after.",
         ),
         Example(
             """
@@ -76,6 +77,7 @@ RULE = Rule(
                 assert x.is_contiguous()
                 return kernel(x)
             """,
+            note="vllm#42739, after.",
         ),
         Example(
             """

@@ -49,6 +49,7 @@ RULE = Rule(
                     ctx.save_for_backward(cos)
                     return q
             """,
+            note="Liger-Kernel#272 and #1251, before: autograd does not know that the input has changed.",
         ),
         Example(
             """
@@ -97,6 +98,7 @@ RULE = Rule(
                     ctx.save_for_backward(cos)
                     return q
             """,
+            note="Liger-Kernel#272 and #1251, after.",
         ),
         Example(
             """

@@ -44,6 +44,7 @@ RULE = Rule(
             def double_out(x: torch.Tensor, y: torch.Tensor) -> None:
                 _double[(1,)](x, y, x.numel(), BLOCK=1024)
             """,
+            note="axolotl#3788 and pytorch#153389, before.",
         ),
         Example(
             """
@@ -81,6 +82,7 @@ RULE = Rule(
             def double_out(x: torch.Tensor, y: torch.Tensor) -> None:
                 _double[(1,)](x, y, x.numel(), BLOCK=1024)
             """,
+            note="axolotl#3788 and pytorch#153389, after.",
         ),
         Example(
             """

@@ -51,6 +51,7 @@ RULE = Rule(
                 _copy[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
             """,
+            note="triton#2441 and #5205, before: a tensor on the second device cannot be accessed.",
         ),
         Example(
             """
@@ -93,7 +94,7 @@ RULE = Rule(
                     _launch(x, y)
                 return y
             """,
-            note="The only caller sets the device.",
+            note="triton#2441 and #5205, after: the only caller sets the device.",
         ),
         Example(
             """

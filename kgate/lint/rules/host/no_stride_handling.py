@@ -33,7 +33,7 @@ RULE = Rule(
         "decorator that does so, here or in every caller. Without a declaration only launches that pass the strides of "
         "another input are reported."
     ),
-    sources=("vllm-project/vllm#42739", "NVIDIA/TransformerEngine#2746"),
+    sources=("NVIDIA/TransformerEngine#2746",),
     invalid=(
         Example(
             """

@@ -55,7 +55,7 @@ RULE = Rule(
                 _double[(T,)](x, y, HEAD=D)
                 return y
             """,
-            note="As vLLM#25030, before: the head itself is the length.",
+            note="As vLLM#25030 and vllm#49157, before: the head itself is the length.",
         ),
         Example(
             """
@@ -114,7 +114,7 @@ RULE = Rule(
                 _double[(T,)](x, y, D, BLOCK=triton.next_power_of_2(D))
                 return y
             """,
-            note="As vLLM#25030, after: rounded up and masked.",
+            note="As vLLM#25030 and vllm#49157, after: rounded up and masked.",
         ),
         Example(
             """

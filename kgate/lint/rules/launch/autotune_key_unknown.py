@@ -38,7 +38,7 @@ RULE = Rule(
                 i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
                 tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
         """,
-            note="pytorch/ao#4880, before: a name that the signature no longer has; since triton#11602 the import fails.",
+            note="pytorch/ao#4880, before: a name that the signature no longer has. triton#11602 refuses it.",
         ),
     ),
     valid=(

@@ -84,7 +84,7 @@ RULE = Rule(
                 tl.store(param_ptr + i, p - rate * g, mask=i < n)
                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
             """,
-            note="triton#781, triton#6547 and lion-pytorch#36, before: an update in place that is taken many times on its first call.",
+            note="triton#781, triton#6547 and lion-pytorch#36, before: an update that tuning repeats.",
         ),
     ),
     valid=(

@@ -47,6 +47,23 @@ RULE = Rule(
                 return major >= 8
                        ^^^^^^^^^^
         """),
+        Example(
+            """
+            import torch
+            import triton
+
+            def dequantise(weight, scale, block):
+                kernel_fp8_unsupported = (
+                    weight.dtype == torch.float8_e4m3fn
+                    and torch.cuda.get_device_capability(weight.device)[0] < 9
+                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                )
+                if kernel_fp8_unsupported:
+                    return weight.float() * scale
+                return launch(weight, scale, block)
+            """,
+            note="unsloth#10790, before: Ada has the type and is sent to the slow path.",
+        ),
     ),
     valid=(
         Example(
@@ -68,10 +85,26 @@ RULE = Rule(
             def supports_bf16(device):
                 return torch.cuda.get_device_capability(device)[0] >= 8
         """),
+        Example(
+            """
+            import torch
+            import triton
+
+            def dequantise(weight, scale, block):
+                kernel_fp8_unsupported = (
+                    weight.dtype == torch.float8_e4m3fn
+                    and torch.cuda.get_device_capability(weight.device) < (8, 9)
+                )
+                if kernel_fp8_unsupported:
+                    return weight.float() * scale
+                return launch(weight, scale, block)
+            """,
+            note="unsloth#10790, after.",
+        ),
     ),
 )
 
-_NUMBERS = re.compile(r"(==|>=?)\s*(7|8|9|10)\b")
+_NUMBERS = re.compile(r"(==|<|>=?)\s*(7|8|9|10)\b")
 _PURPOSES = re.compile(r"blackwell|fp8|float8|e4m3|wgmma|hopper|sm_?90|sm_?100|tcgen|tmem|2cta", re.IGNORECASE)
 _LATER_TOO = re.compile(r"plus|later|newer|at_least|or_|above|min_|_up", re.IGNORECASE)
 _AT_LEAST = {ast.Gt: 1, ast.GtE: 0}
@@ -164,6 +197,8 @@ def _wrong(node: ast.Compare, purpose: str) -> str:
         if number == 10 and "blackwell" in words and not re.search("datacenter|data_center|server", words):
             return "major == 10 leaves out Thor (11.0) and consumer Blackwell (12.x)"
         return ""
+    if operator is ast.Lt and number == 9 and re.search(r"fp8|float8|e4m3", words):
+        return "fp8 begins with 8.9, and a major number below 9 is 8.9 too"
     if operator not in _AT_LEAST or _LATER_TOO.search(words):
         return ""
     least = number + _AT_LEAST[operator]

@@ -125,7 +125,7 @@ RULE = Rule(
                 _scores[(n, n)](q, k, s, T, D, BT=64, BD=max(16, triton.next_power_of_2(D)))
                 return s
             """,
-            note="As flash-linear-attention#556, after.",
+            note="As flash-linear-attention#556 and triton#4197, after.",
         ),
         Example(
             """
@@ -142,6 +142,21 @@ RULE = Rule(
                 tl.store(z_ptr + rows[:, None] * N + cols[None, :], tl.dot(x, y))
             """,
             note="Four rows are padded.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def _outer(x_ptr, y_ptr, z_ptr, N: tl.constexpr):
+                rows = tl.arange(0, N)
+                inner = tl.arange(0, 16)
+                x = tl.load(x_ptr + rows[:, None] * 8 + inner[None, :], mask=(inner < 8)[None, :], other=0.0)
+                y = tl.load(y_ptr + inner[:, None] * N + rows[None, :], mask=(inner < 8)[:, None], other=0.0)
+                tl.store(z_ptr + rows[:, None] * N + rows[None, :], tl.dot(x, y))
+            """,
+            note="As triton#2266, after: zeros fill the block up.",
         ),
     ),
 )

@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kgate.lint.model.device import FLOATS, INTEGERS, SAME_TYPE, Device
+from kgate.lint.model.triton_api import LOOP_VARIABLE, shown, versions
 from kgate.lint.rule import ERROR, Example, Hit, Rule
 
 if TYPE_CHECKING:
+    from kgate.lint.linking import Project
     from kgate.lint.model.calls import Call
     from kgate.lint.model.flow import Binding
+    from kgate.lint.records import Candidate
+    from kgate.source.records import Finding
 
 RULE = Rule(
     code="KG417",
@@ -24,7 +28,10 @@ RULE = Rule(
         "re-assigned to fp32`), and it does so when the function is first launched with arguments that reach the loop."
     ),
     remedy="Begin with the type and the shape that the body gives, or cast at the end of the body.",
-    quiet="Loops over `tl.static_range`, names that are new in the body, and values whose type is not known here.",
+    quiet=(
+        "Loops over `tl.static_range`, names that are new in the body, and values whose type is not known here. The "
+        "variable of a loop is reported where `triton` in the configuration begins before 3.4."
+    ),
     sources=("fla-org/flash-linear-attention#1188", "triton-lang/triton#9547"),
     invalid=(
         Example("""
@@ -52,6 +59,22 @@ RULE = Rule(
                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
                 tl.store(y_ptr + i, total)
         """),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def chunks(x_ptr, y_ptr, NT, D: tl.constexpr):
+                o = tl.arange(0, D)
+                for i_t in range(NT):
+                    i_t = i_t.to(tl.int64)
+                    ^^^^^^^^^^^^^^^^^^^^^^
+                    tl.store(y_ptr + i_t * D + o, tl.load(x_ptr + i_t * D + o))
+            """,
+            note="flash-linear-attention#1188, before: Triton 3.3 refuses a loop variable of another type.",
+            config='triton = ">=3.3"',
+        ),
     ),
     valid=(
         Example("""
@@ -77,6 +100,35 @@ RULE = Rule(
                     total += tl.load(x_ptr + row * BLOCK + i).to(tl.float32)
                 tl.store(y_ptr + i, total)
         """),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def chunks(x_ptr, y_ptr, NT, D: tl.constexpr):
+                o = tl.arange(0, D)
+                for i_t in range(NT):
+                    i_wide = i_t.to(tl.int64)
+                    tl.store(y_ptr + i_wide * D + o, tl.load(x_ptr + i_wide * D + o))
+            """,
+            note="flash-linear-attention#1188, after.",
+            config='triton = ">=3.3"',
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def chunks(x_ptr, y_ptr, NT, D: tl.constexpr):
+                o = tl.arange(0, D)
+                for i_t in range(NT):
+                    i_t = i_t.to(tl.int64)
+                    tl.store(y_ptr + i_t * D + o, tl.load(x_ptr + i_t * D + o))
+            """,
+            note="Triton 3.4 and later let a loop variable change its type.",
+        ),
     ),
 )
 
@@ -105,6 +157,8 @@ def check(device: Device) -> Iterator[Hit]:
     for loop in device.statements:
         if not isinstance(loop, (ast.For, ast.While)) or _unrolled(device, loop):
             continue
+        if isinstance(loop, ast.For):
+            yield from _own_variable(device, loop)
         for binding in _carried(device, loop):
             before = _before(device, binding, loop)
             if before is None:
@@ -125,6 +179,38 @@ def _hit(device: Device, loop: ast.For | ast.While, binding: Binding, what: str)
         "begin with the type and the shape that the body gives",
         related=(((line, device.module.place(loop)[1], line, len(device.module.lines[line - 1]) + 1), "the loop"),),
     )
+
+
+def _own_variable(device: Device, loop: ast.For) -> Iterator[Hit]:
+    """Where the body gives the loop's own variable another type than counting gives it."""
+    name = loop.target.id if isinstance(loop.target, ast.Name) else ""
+    bounds: list[ast.expr] = list(loop.iter.args) if isinstance(loop.iter, ast.Call) else []
+    for node in bounds:  # grows by what cdiv divides
+        call = device.call_of.get(node) if isinstance(node, ast.Call) else None
+        if call is not None and call.name == "cdiv":
+            bounds.extend(call.node.args)
+        elif device.wide(node) is not False and not isinstance(node, ast.Constant):
+            return
+    for statement in loop.body:
+        if isinstance(statement, ast.Assign) and [getattr(item, "id", "") for item in statement.targets] == [name]:
+            call = device.call_of.get(statement.value) if isinstance(statement.value, ast.Call) else None
+            if call is not None and call.name in ("to", "cast"):
+                kind = device.named_type(call.argument("dtype"))
+                if kind in ("int64", "uint64"):
+                    yield Hit(
+                        statement,
+                        f"{name}, the variable of the loop, is {kind} after its body",
+                        "bind a new name",
+                        data={"variable": name},
+                    )
+
+
+@RULE.decide
+def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
+    """Where the project supports a Triton that refuses it of the loop's own variable."""
+    old = [version for version in versions(project.config) if version < LOOP_VARIABLE]
+    if old:
+        yield project.confirm(RULE, candidate, f"{candidate.message}, which Triton {shown(old[0])} refuses")
 
 
 def _unrolled(device: Device, loop: ast.For | ast.While) -> bool:

@@ -56,7 +56,7 @@ RULE = Rule(
                     acc = tl.dot(a, b, acc)
                 tl.store(c_ptr + rows[:, None] * N + cols[None, :], acc)
             """,
-            note="(128 + 256) x 128 x 2 bytes x 4 stages are 384 KiB.",
+            note="As triton#2596 and #8182, before: (128 + 256) x 128 x 2 bytes x 4 stages are 384 KiB.",
         ),
     ),
     valid=(
@@ -84,7 +84,7 @@ RULE = Rule(
                     acc = tl.dot(a, b, acc)
                 tl.store(c_ptr + rows[:, None] * N + cols[None, :], acc)
             """,
-            note="At most 144 KiB with 16-bit elements.",
+            note="As triton#2596 and #8182, after: at most 144 KiB with 16-bit elements.",
         ),
     ),
 )

@@ -26,7 +26,7 @@ RULE = Rule(
         "Blocks under `min(...)`; dims whose declared range keeps the block at 65,536 or less; kernels without a "
         "declaration, since most dims that are rounded up are heads and never large."
     ),
-    sources=("unslothai/unsloth#7", "triton-lang/triton#2596", "triton-lang/triton#8182"),
+    sources=("unslothai/unsloth#7",),
     invalid=(
         Example(
             """
@@ -91,7 +91,7 @@ RULE = Rule(
                 _softmax[(M,)](x, y, N, BLOCK=triton.next_power_of_2(N))
                 return y
             """,
-            note="The declared range is the cap; wider rows are the fallback's.",
+            note="As unsloth#7, after: the declared range is the cap; wider rows are the fallback's.",
         ),
         Example(
             """

@@ -90,7 +90,38 @@ RULE = Rule(
                 _double[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024)
                 return y
             """,
-            note="As aiter#5428, before: the last block wraps around in the middle.",
+            note="The last block wraps around in the middle.",
+        ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(x):
+                return x * 2
+
+            @triton.jit
+            def _double(x_ptr, y_ptr, stride_k, N, BLOCK: tl.constexpr):
+                tl.assume(stride_k > 0)
+                ^^^^^^^^^^^^^^^^^^^^^^^
+                i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + i, mask=i < N)
+                tl.store(y_ptr + tl.program_id(1) * stride_k + i, x * 2, mask=i < N)
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"x": Tensor("N", "float32", layout="contiguous")},
+                outputs={"y": Tensor("N", "float32")},
+                dims={"N": Dim(1, 2**20)},
+            ))
+            def double(x):
+                y = torch.empty_like(x)
+                N = x.shape[0]
+                _double[(triton.cdiv(N, 1024), 1)](x, y, 0, N, BLOCK=1024)
+                return y
+            """,
+            note="aiter#5428, before: a stride that is 0 where the product is not split.",
         ),
     ),
     valid=(
@@ -155,8 +186,40 @@ RULE = Rule(
             """,
             note="A block that is masked does not wrap around.",
         ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(x):
+                return x * 2
+
+            @triton.jit
+            def _double(x_ptr, y_ptr, stride_k, N, BLOCK: tl.constexpr):
+                i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + i, mask=i < N)
+                tl.store(y_ptr + tl.program_id(1) * stride_k + i, x * 2, mask=i < N)
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"x": Tensor("N", "float32", layout="contiguous")},
+                outputs={"y": Tensor("N", "float32")},
+                dims={"N": Dim(1, 2**20)},
+            ))
+            def double(x):
+                y = torch.empty_like(x)
+                N = x.shape[0]
+                _double[(triton.cdiv(N, 1024), 1)](x, y, 0, N, BLOCK=1024)
+                return y
+            """,
+            note="aiter#5428, after.",
+        ),
     ),
 )
+
+
+_AT_LEAST = {ast.Gt: 1, ast.GtE: 0}
 
 
 @RULE.device
@@ -210,9 +273,18 @@ def _divisor(device: Device, node: ast.expr) -> str | None:
 
 
 def _assumed(device: Device, call: Call) -> dict[str, str] | None:
-    """``tl.assume(stride % 8 == 0)``."""
+    """``tl.assume(stride % 8 == 0)`` and ``tl.assume(stride > 0)``."""
     test = call.first
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)):
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1):
+        return None
+    if type(test.ops[0]) in _AT_LEAST and isinstance(test.left, ast.Name):
+        parameter, limit = device.parameter_of(test.left), test.comparators[0]
+        if not parameter or parameter in device.constexprs:
+            return None
+        if not isinstance(limit, ast.Constant) or type(limit.value) is not int:
+            return None
+        return {"parameter": parameter, "least": str(limit.value + _AT_LEAST[type(test.ops[0])]), "what": "assumption"}
+    if not isinstance(test.ops[0], ast.Eq):
         return None
     rest, zero = test.left, test.comparators[0]
     if not (isinstance(rest, ast.BinOp) and isinstance(rest.op, ast.Mod)):
@@ -233,6 +305,12 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
         return
     data = candidate.data
     for setting in project.settings(device):
+        if "least" in data:
+            found = _too_small(project, setting, data["parameter"], int(data["least"]))
+            if found:
+                yield project.confirm(RULE, candidate, found, "drop the assumption where it does not hold")
+                return
+            continue
         for divisor in _divisors(setting, data["divisor"]):
             term = setting.term(data["parameter"])
             if term is None or divisor <= 1:
@@ -249,6 +327,23 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
                 remedy = f'declare where=("{term.text} % {divisor} == 0",), or drop the {data["what"]}'
                 yield project.confirm(RULE, candidate, message, remedy.replace("drop the wrap", "drop the hint"))
                 return
+
+
+def _too_small(project: Project, setting: Setting, parameter: str, least: int) -> str:
+    """What an envelope gives a parameter below an assumed bound, for inputs that have elements; empty if nothing."""
+    term = setting.term(parameter)
+    if term is None:
+        return ""
+    witness = project.sizes(setting.declaration).example(term, lambda value: value < least)
+    if witness is None or not all(witness.sizes.values()):
+        return ""
+    name = setting.declaration.name
+    given = (
+        f"{name} allows {witness}, which makes it {witness.value}"
+        if witness.sizes
+        else f"{name} passes {witness.value}"
+    )
+    return f"the assumption says that {parameter} is at least {least}, and {given}"
 
 
 def _divisors(setting: Setting, text: str) -> tuple[int, ...]:

@@ -85,6 +85,34 @@ RULE = Rule(
             """,
             note="An error: the envelope promises any layout.",
         ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def _rms_bwd(dy_ptr, x_ptr, dx_ptr, dy_stride, x_stride, N, BLOCK: tl.constexpr):
+                row = tl.program_id(0).to(tl.int64)
+                cols = tl.arange(0, BLOCK)
+                mask = cols < N
+                dy = tl.load(dy_ptr + row * dy_stride + cols, mask=mask, other=0.0)
+                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                x = tl.load(x_ptr + row * x_stride + cols, mask=mask, other=0.0)
+                tl.store(dx_ptr + row * N + cols, dy * x, mask=mask)
+
+            class Norm(torch.autograd.Function):
+                @staticmethod
+                def backward(ctx, dy):
+                    (x,) = ctx.saved_tensors
+                    shape = dy.shape
+                    dy = dy.reshape(-1, shape[-1])
+                    dx = torch.empty_like(x)
+                    _rms_bwd[(dy.shape[0],)](dy, x, dx, dy.stride(0), x.stride(0), dy.shape[1], BLOCK=1024)
+                    return dx.view(shape)
+            """,
+            note="unsloth#10617, before: a gradient that was sliced keeps its inner stride through reshape.",
+        ),
     ),
     valid=(
         Example(
@@ -138,12 +166,40 @@ RULE = Rule(
             """,
             note="The envelope keeps other layouts away.",
         ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def _rms_bwd(dy_ptr, x_ptr, dx_ptr, dy_stride, x_stride, N, BLOCK: tl.constexpr):
+                row = tl.program_id(0).to(tl.int64)
+                cols = tl.arange(0, BLOCK)
+                mask = cols < N
+                dy = tl.load(dy_ptr + row * dy_stride + cols, mask=mask, other=0.0)
+                x = tl.load(x_ptr + row * x_stride + cols, mask=mask, other=0.0)
+                tl.store(dx_ptr + row * N + cols, dy * x, mask=mask)
+
+            class Norm(torch.autograd.Function):
+                @staticmethod
+                def backward(ctx, dy):
+                    (x,) = ctx.saved_tensors
+                    shape = dy.shape
+                    dy = dy.reshape(-1, shape[-1]).contiguous()
+                    dx = torch.empty_like(x)
+                    _rms_bwd[(dy.shape[0],)](dy, x, dx, dy.stride(0), x.stride(0), dy.shape[1], BLOCK=1024)
+                    return dx.view(shape)
+            """,
+            note="unsloth#10617, after.",
+        ),
     ),
 )
 
 _STRIDE = re.compile(r"stride", re.IGNORECASE)
 _DECORATOR = re.compile(r"contiguous|input_guard|ensure|tensor_guard", re.IGNORECASE)
 _OWN_STRIDE = re.compile(r"([A-Za-z_]\w*)\.stride\((-?\d+)\)$")
+_VIEW = re.compile(r"view\(([A-Za-z_]\w*),")
 _DEPTH = 4
 
 
@@ -265,26 +321,40 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
     if settings:
         return
     for launch in device.launches:
-        root, axes = _strided_input(launch, pointer, strides)
-        if root and -1 not in axes and _unchecked(project, (launch.path, launch.launch.by), root, _DEPTH):
+        key = (launch.path, launch.launch.by)
+        backward = key[1].rpartition(".")[2] == "backward"  # autograd gives gradients of any layout
+        root, axes = _strided_input(launch, pointer, strides, views=backward)
+        if root and -1 not in axes and (_unchecked(project, key, root, _DEPTH) or _loose(project, key, root, backward)):
             yield project.confirm(
                 RULE, candidate, f"{candidate.message}, which {launch.launch.by} does not ensure for {root}"
             )
             return
 
 
-def _strided_input(launch: LinkedLaunch, pointer: str, strides: list[str]) -> tuple[str, set[int]]:
-    """The host parameter that is passed as it came, and the axes whose strides are passed with it; else empty."""
+def _loose(project: Project, key: HostKey, parameter: str, backward: bool) -> bool:
+    """Whether a parameter of a backward pass is a gradient that nobody made contiguous."""
+    names = [item.name for item in project.hosts[key].parameters] if backward and key in project.hosts else []
+    return parameter in names[1:] and not _is_handled(project, key, parameter)
+
+
+def _strided_input(launch: LinkedLaunch, pointer: str, strides: list[str], views: bool = False) -> tuple[str, set[int]]:
+    """The host parameter that is passed as it came, and the axes whose strides are passed with it; else empty.
+
+    With ``views``, what ``reshape`` and ``view`` make of it counts too, as they keep the stride of the last axis.
+    """
     argument = launch.arguments.get(pointer)
     if argument is None or launch.host is None:
         return "", set()
-    root = argument.form
+    form = argument.form
+    viewed = _VIEW.match(form) if views else None
+    root = viewed.group(1) if viewed is not None else form
     if root not in {item.name for item in launch.host.parameters}:
         return "", set()
     axes = set()
     for stride in strides:
         given = launch.arguments.get(stride)
-        found = _OWN_STRIDE.match(given.form) if given is not None else None
+        text = given.form.replace(f"{form}.stride(", f"{root}.stride(", 1) if given is not None else ""
+        found = _OWN_STRIDE.match(text)
         if found is None or found.group(1) != root:
             return "", set()
         axes.add(int(found.group(2)))

@@ -65,7 +65,7 @@ RULE = Rule(
                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
                 return y
             """,
-            note="flash-linear-attention#172 and apex#411, before: rows along axis y.",
+            note="flash-linear-attention#172, triton#3299 and apex#411, before: rows along axis y.",
         ),
         Example(
             """
@@ -152,7 +152,7 @@ RULE = Rule(
                 _double[(M, triton.cdiv(N, 1024))](x, y, N, BLOCK=1024)
                 return y
             """,
-            note="apex#411, after: rows along axis x.",
+            note="flash-linear-attention#172, triton#3299 and apex#411, after: rows along axis x.",
         ),
         Example(
             """
@@ -183,7 +183,7 @@ RULE = Rule(
                 _double[(triton.cdiv(N, 1024), B * T)](x, y, N, BLOCK=1024)
                 return y
             """,
-            note="The condition keeps the axis in range; what exceeds it is the fallback's.",
+            note="flash-linear-attention#1077 and #1097, after: declared, and what exceeds it is the fallback's.",
         ),
     ),
 )

@@ -52,6 +52,7 @@ RULE = Rule(
         "fla-org/flash-linear-attention#1082",
         "databricks/megablocks#185",
         "flagos-ai/FlagGems#327",
+        "triton-lang/triton#6748",
     ),
     fix="safe",
     invalid=(
@@ -261,6 +262,70 @@ RULE = Rule(
             note="Without a declaration, one note: the same row is cast for two tensors and not for the third "
             "(Liger-Kernel#1296 and #1335, before).",
         ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(x):
+                return x * 2
+
+            @triton.jit
+            def _double(x_ptr, y_ptr, stride_m, stride_n, M, N, BM: tl.constexpr, BN: tl.constexpr):
+                offs_m = tl.program_id(0) * BM + tl.arange(0, BM)
+                offs_n = tl.program_id(1) * BN + tl.arange(0, BN)
+                mask = (offs_m < M)[:, None] & (offs_n < N)[None, :]
+                x = tl.load(x_ptr + offs_m[:, None] * stride_m + offs_n[None, :] * stride_n, mask=mask)
+                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^
+                rows = offs_m.to(tl.int64)[:, None]
+                tl.store(y_ptr + rows * N + offs_n[None, :], x * 2, mask=mask)
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"x": Tensor("M N", "bfloat16", layout="inner_contiguous")},
+                outputs={"y": Tensor("M N", "bfloat16")},
+                dims={"M": Dim(1, 65536), "N": Dim(1, 65536)},
+            ))
+            def double(x):
+                M, N = x.shape
+                y = torch.empty((M, N), device=x.device, dtype=x.dtype)
+                grid = (triton.cdiv(M, 64), triton.cdiv(N, 64))
+                _double[grid](x, y, x.stride(0), x.stride(1), M, N, BM=64, BN=64)
+                return y
+            """,
+            fixed="""
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(x):
+                return x * 2
+
+            @triton.jit
+            def _double(x_ptr, y_ptr, stride_m, stride_n, M, N, BM: tl.constexpr, BN: tl.constexpr):
+                offs_m = tl.program_id(0) * BM + tl.arange(0, BM)
+                offs_n = tl.program_id(1) * BN + tl.arange(0, BN)
+                mask = (offs_m < M)[:, None] & (offs_n < N)[None, :]
+                x = tl.load(x_ptr + offs_m[:, None].to(tl.int64) * stride_m + offs_n[None, :] * stride_n, mask=mask)
+                rows = offs_m.to(tl.int64)[:, None]
+                tl.store(y_ptr + rows * N + offs_n[None, :], x * 2, mask=mask)
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"x": Tensor("M N", "bfloat16", layout="inner_contiguous")},
+                outputs={"y": Tensor("M N", "bfloat16")},
+                dims={"M": Dim(1, 65536), "N": Dim(1, 65536)},
+            ))
+            def double(x):
+                M, N = x.shape
+                y = torch.empty((M, N), device=x.device, dtype=x.dtype)
+                grid = (triton.cdiv(M, 64), triton.cdiv(N, 64))
+                _double[grid](x, y, x.stride(0), x.stride(1), M, N, BM=64, BN=64)
+                return y
+            """,
+            note="triton#6748, before: the pointer has 64 bits, and the product that is added to it has 32.",
+        ),
     ),
     valid=(
         Example(
@@ -308,7 +373,7 @@ RULE = Rule(
                 x = tl.load(x_ptr + row * x_stride + cols, mask=mask)
                 tl.store(y_ptr + row * x_stride + cols, x * 2, mask=mask)
             """,
-            note="Liger-Kernel#803 and #1248, after.",
+            note="Liger-Kernel#251, #803, #804, #1248, #1296 and #1335, after: cast once, for every product.",
         ),
         Example(
             """
@@ -342,6 +407,133 @@ RULE = Rule(
                 return y
             """,
             note="The index is declared to be int64.",
+        ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(x):
+                return x * 2
+
+            @triton.jit
+            def _double(x_ptr, y_ptr, stride_m, stride_n, M, N, BM: tl.constexpr, BN: tl.constexpr):
+                offs_m = tl.program_id(0) * BM + tl.arange(0, BM)
+                offs_n = tl.program_id(1) * BN + tl.arange(0, BN)
+                mask = (offs_m < M)[:, None] & (offs_n < N)[None, :]
+                x = tl.load(x_ptr + offs_m.to(tl.int64)[:, None] * stride_m + offs_n[None, :] * stride_n, mask=mask)
+                rows = offs_m.to(tl.int64)[:, None]
+                tl.store(y_ptr + rows * N + offs_n[None, :], x * 2, mask=mask)
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"x": Tensor("M N", "bfloat16", layout="inner_contiguous")},
+                outputs={"y": Tensor("M N", "bfloat16")},
+                dims={"M": Dim(1, 65536), "N": Dim(1, 65536)},
+            ))
+            def double(x):
+                M, N = x.shape
+                y = torch.empty((M, N), device=x.device, dtype=x.dtype)
+                grid = (triton.cdiv(M, 64), triton.cdiv(N, 64))
+                _double[grid](x, y, x.stride(0), x.stride(1), M, N, BM=64, BN=64)
+                return y
+            """,
+            note="triton#6748, after.",
+        ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(table, index):
+                return table[index]
+
+            @triton.jit
+            def _gather(table_ptr, index_ptr, y_ptr, n_tokens, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+                token = tl.program_id(0).to(tl.int64)
+                entry = tl.load(index_ptr + token).to(tl.int64)
+                if entry >= n_tokens:
+                    return
+                cols = tl.arange(0, BLOCK)
+                x = tl.load(table_ptr + entry * WIDTH + cols, mask=cols < WIDTH)
+                tl.store(y_ptr + token * WIDTH + cols, x, mask=cols < WIDTH)
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"table": Tensor("V N", "float16", layout="contiguous"), "index": Tensor("T", "int32")},
+                outputs={"y": Tensor("T N", "float16")},
+                dims={"V": Dim(1, 2**20), "N": Dim(1, 8192), "T": Dim(1, 65536)},
+            ))
+            def gather(table, index):
+                V, N = table.shape
+                y = table.new_empty((index.shape[0], N))
+                _gather[(index.shape[0],)](table, index, y, V, WIDTH=N, BLOCK=triton.next_power_of_2(N))
+                return y
+            """,
+            note="megablocks#185, after.",
+        ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(x):
+                return x * 2
+
+            @triton.jit
+            def _double(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+                offs = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + offs, mask=offs < n)
+                tl.store(y_ptr + offs, x * 2, mask=offs < n)
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"x": Tensor("B T D", "float16", layout="contiguous")},
+                outputs={"y": Tensor("B T D", "float16")},
+                dims={"B": Dim(1, 64), "T": Dim(1, 2**17), "D": Dim(1, 4096)},
+            ))
+            def double(x):
+                y = torch.empty_like(x)
+                n = x.numel()
+                _double[(triton.cdiv(n, 1024),)](x, y, n, BLOCK=1024)
+                return y
+            """,
+            note="FlagGems#327 and triton#1058, after.",
+        ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(q, scale):
+                return q * scale
+
+            @triton.jit
+            def _scale(q, o, scale, T, H: tl.constexpr, D: tl.constexpr, BT: tl.constexpr):
+                i_t, i_bh = tl.program_id(0), tl.program_id(1)
+                i_b, i_h = i_bh // H, i_bh % H
+                base = (i_b.to(tl.int64) * T * H + i_h) * D
+                p_q = tl.make_block_ptr(q + base, (T, D), (H * D, 1), (i_t * BT, 0), (BT, D), (1, 0))
+                p_o = tl.make_block_ptr(o + base, (T, D), (H * D, 1), (i_t * BT, 0), (BT, D), (1, 0))
+                tl.store(p_o, tl.load(p_q, boundary_check=(0,)) * scale, boundary_check=(0,))
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"q": Tensor("B T H D", "bfloat16", layout="contiguous")},
+                outputs={"o": Tensor("B T H D", "bfloat16")},
+                dims={"B": Dim(1, 32), "T": Dim(1, 2**17), "H": Dim(1, 64), "D": Dim(64, 128)},
+            ))
+            def scale(q, scale=1.0):
+                B, T, H, D = q.shape
+                o = torch.empty_like(q)
+                _scale[(triton.cdiv(T, 64), B * H)](q, o, scale, T, H=H, D=D, BT=64)
+                return o
+            """,
+            note="flash-linear-attention#818 and #1082, after.",
         ),
     ),
 )

@@ -92,9 +92,12 @@ RULE = Rule(
                 k = tl.arange(0, BK)
                 acc = tl.zeros((BM, BN), dtype=tl.float32)
                 for start in range(0, K, BK):
-                    a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :], mask=(m[:, None] < M) & (start + k < K)[None, :])
-                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-                    b = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :], mask=(start + k < K)[:, None] & (n[None, :] < N))
+                    inside = start + k < K
+                    am = (m < M)[:, None] & inside[None, :]
+                    bm = inside[:, None] & (n < N)[None, :]
+                    a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :], mask=am)
+                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                    b = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :], mask=bm)
                     acc = tl.dot(a, b, acc, input_precision="ieee")
                 tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=(m < M)[:, None] & (n < N)[None, :])
             """,

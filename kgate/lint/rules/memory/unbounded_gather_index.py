@@ -39,7 +39,7 @@ RULE = Rule(
                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
                 tl.store(y_ptr + row * stride + cols, x, mask=cols < n_cols)
             """,
-            note="ml-cross-entropy#59, before.",
+            note="ml-cross-entropy#59 and pytorch#93538, before.",
         ),
     ),
     valid=(
@@ -57,7 +57,7 @@ RULE = Rule(
                 x = tl.load(table_ptr + label * stride + cols, mask=known & (cols < n_cols), other=0.0)
                 tl.store(y_ptr + row * stride + cols, x, mask=cols < n_cols)
             """,
-            note="ml-cross-entropy#59, after.",
+            note="ml-cross-entropy#59 and pytorch#93538, after.",
         ),
     ),
 )

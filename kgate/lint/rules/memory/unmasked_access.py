@@ -196,12 +196,29 @@ RULE = Rule(
                 k = tl.arange(0, BK)
                 acc = tl.zeros((BM, BN), dtype=tl.float32)
                 for start in range(0, K, BK):
-                    a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :], mask=(m < M)[:, None] & (start + k < K)[None, :], other=0.0)
-                    b = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :], mask=(start + k < K)[:, None] & (n < N)[None, :], other=0.0)
+                    inside = start + k < K
+                    am = (m < M)[:, None] & inside[None, :]
+                    bm = inside[:, None] & (n < N)[None, :]
+                    a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :], mask=am, other=0.0)
+                    b = tl.load(b_ptr + (start + k)[:, None] * N + n[None, :], mask=bm, other=0.0)
                     acc = tl.dot(a, b, acc, input_precision="ieee")
                 tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=(m < M)[:, None] & (n < N)[None, :])
             """,
             note="triton#630, after.",
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+                offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + offs, mask=offs < n)
+                y = tl.load(y_ptr + offs, mask=offs < n)
+                tl.store(out_ptr + offs, x + y, mask=offs < n)
+            """,
+            note="triton#1088, after.",
         ),
     ),
 )

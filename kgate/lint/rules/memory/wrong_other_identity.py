@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kgate.lint.rule import WARNING, Example, Hit, Rule
 from kgate.lint.rules.memory._shared import ADDITIONS, Reach, number_of, reaches, runs_over
+from kgate.lint.rules.numerics._dtypes import dtypes_of
 
 if TYPE_CHECKING:
+    from kgate.lint.linking import Project
     from kgate.lint.model.device import Device
+    from kgate.lint.records import Candidate
+    from kgate.source.records import Finding
 
 RULE = Rule(
     code="KG204",
@@ -74,6 +79,38 @@ RULE = Rule(
                                                             ^^^
             """,
         ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(x):
+                return x.amax(dim=-1)
+
+            @triton.jit
+            def _largest(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
+                row = tl.program_id(0).to(tl.int64)
+                cols = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=-float("inf"))
+                                                                         ^^^^^^^^^^^^^
+                tl.store(y_ptr + row, tl.max(x, axis=0))
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"x": Tensor("M N", "T", layout="contiguous")},
+                outputs={"y": Tensor("M", "T")},
+                dtypes={"T": ("float32", "int32")},
+                dims={"M": Dim(1, 65536), "N": Dim(1, 4096)},
+            ))
+            def largest(x):
+                M, N = x.shape
+                y = torch.empty((M,), device=x.device, dtype=x.dtype)
+                _largest[(M,)](x, y, N, BLOCK=triton.next_power_of_2(N))
+                return y
+            """,
+            note="FlagGems#494, before: the envelope has int32, which holds no infinity.",
+        ),
     ),
     valid=(
         Example(
@@ -102,6 +139,38 @@ RULE = Rule(
             """,
             note="An absolute value is at least 0, and 0 is the identity of its maximum.",
         ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(x):
+                return x.amax(dim=-1)
+
+            @triton.jit
+            def _largest(x_ptr, y_ptr, N, LEAST: tl.constexpr, BLOCK: tl.constexpr):
+                row = tl.program_id(0).to(tl.int64)
+                cols = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + row * N + cols, mask=cols < N, other=LEAST)
+                tl.store(y_ptr + row, tl.max(x, axis=0))
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"x": Tensor("M N", "T", layout="contiguous")},
+                outputs={"y": Tensor("M", "T")},
+                dtypes={"T": ("float32", "int32")},
+                dims={"M": Dim(1, 65536), "N": Dim(1, 4096)},
+            ))
+            def largest(x):
+                M, N = x.shape
+                y = torch.empty((M,), device=x.device, dtype=x.dtype)
+                least = torch.iinfo(x.dtype).min if x.dtype == torch.int32 else -float("inf")
+                _largest[(M,)](x, y, N, LEAST=least, BLOCK=triton.next_power_of_2(N))
+                return y
+            """,
+            note="FlagGems#494, after.",
+        ),
     ),
 )
 
@@ -128,6 +197,15 @@ def check(device: Device) -> Iterator[Hit]:
         if mask is None or other is None or call.spread:
             continue
         filling = number_of(device, other)
+        if filling is not None and abs(filling) == math.inf and call.name == "load":
+            kind = device.type_of(call.node)
+            if kind.startswith("elem:"):
+                yield Hit(
+                    other,
+                    f"masked lanes are filled with {device.module.segment(other)}, which no integer holds",
+                    "fill with the smallest or largest value of the type",
+                    data={"pointer": kind[5:]},
+                )
         if filling is None or not (ordering or abs(filling) >= _HUGE):
             continue
         masked = device.tiles.bounded(mask)
@@ -207,3 +285,18 @@ def _computed_not_negative(device: Device, node: ast.expr, depth: int = 0) -> bo
     if isinstance(node, ast.Name):
         return bool(_NOT_NEGATIVE.search(node.id.lower()))
     return False
+
+
+@RULE.decide
+def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
+    """An infinity into what a declaration lets be integers."""
+    device = project.device(candidate.path, candidate.symbol)
+    if device is None:
+        return
+    for kernel in device.kernels:
+        held = dtypes_of(kernel, device, candidate.data["pointer"])
+        integers = sorted(name for name in held if name.startswith(("int", "uint")))
+        if integers:
+            told = f"{candidate.message}, and {kernel.name} declares {' and '.join(integers)}"
+            yield project.confirm(RULE, candidate, told)
+            return

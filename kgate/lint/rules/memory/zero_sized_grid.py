@@ -26,7 +26,7 @@ RULE = Rule(
     remedy="Return early for empty inputs, fill the output first, or declare the dim from 1.",
     quiet="Dims declared from 1; launchers that compare a size with zero; outputs that are empty then, or filled "
     "when they are made.",
-    sources=("triton-lang/triton#3299", "Ascend/triton-ascend#984"),
+    sources=("triton-lang/triton-ascend#984",),
     invalid=(
         Example(
             """
@@ -57,6 +57,7 @@ RULE = Rule(
                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
                 return y
             """,
+            note="triton-ascend#984, before: a step with no requests.",
         ),
     ),
     valid=(
@@ -150,7 +151,7 @@ RULE = Rule(
                 _sum[(triton.cdiv(M, 128),)](x, y, M, N, BLOCK=128)
                 return y
             """,
-            note="The launcher returns early.",
+            note="triton-ascend#984, after: the launcher returns early.",
         ),
     ),
 )

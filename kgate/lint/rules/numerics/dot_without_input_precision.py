@@ -51,7 +51,7 @@ RULE = Rule(
                 b = tl.load(b_ptr + offs).to(tl.float32)
                 tl.store(c_ptr + offs, tl.dot(a, b, input_precision="ieee"))
         """,
-            note="triton#6265 and #9080, before: the default decides, and it changed from TF32 to three products of TF32.",
+            note="triton#6265 and #9080, before: the default decides, and the default has changed.",
         ),
         Example(
             """

@@ -17,7 +17,10 @@ RULE = Rule(
         "The maximum of a row of `-inf` is `-inf`, and `-inf - -inf` is not a number. Sequences of length 0, padded "
         "rows and windows that hold no key do occur, and one such row poisons what is summed over all rows."
     ),
-    remedy='Take 0 for the maximum where it is `-inf`: `tl.where(m == -float("inf"), 0.0, m)`, or mask with a finite value.',
+    remedy=(
+        'Take 0 for the maximum where it is `-inf`: `tl.where(m == -float("inf"), 0.0, m)`. A finite value instead of '
+        "`-inf` gives every masked key a weight of 1 unless the weights are masked too."
+    ),
     quiet="Masks that no loaded value takes part in; finite fillers; kernels that compare anything with `-inf`.",
     default=False,
     off_because=(

@@ -95,6 +95,43 @@ RULE = Rule(
         """,
             note="pytorch#141052, before: no dtype in the kernel, and the envelope has bfloat16.",
         ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(x, dy):
+                return (x * dy).sum(dim=0)
+
+            @triton.jit
+            def _weight_grad(x_ptr, dy_ptr, dw_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+                cols = tl.arange(0, BN)
+                dw = tl.zeros((BN,), dtype=tl.float32)
+                for start in range(0, M, BM):
+                    rows = (start + tl.arange(0, BM)).to(tl.int64)
+                    mask = (rows < M)[:, None] & (cols < N)[None, :]
+                    x = tl.load(x_ptr + rows[:, None] * N + cols[None, :], mask=mask, other=0.0)
+                    dy = tl.load(dy_ptr + rows[:, None] * N + cols[None, :], mask=mask, other=0.0)
+                    dw += tl.sum((dy.to(tl.float32) * x).to(x_ptr.dtype.element_ty), axis=0)
+                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                tl.store(dw_ptr + cols, dw, mask=cols < N)
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"x": Tensor("M N", "T", layout="contiguous"), "dy": Tensor("M N", "T", layout="contiguous")},
+                outputs={"dw": Tensor("N", "float32")},
+                dtypes={"T": ("bfloat16",)},
+                dims={"M": Dim(1, 4096), "N": Dim(1, 1024)},
+            ))
+            def weight_grad(x, dy):
+                M, N = x.shape
+                dw = torch.empty((N,), device=x.device, dtype=torch.float32)
+                _weight_grad[(1,)](x, dy, dw, M, N, BM=16, BN=triton.next_power_of_2(N))
+                return dw
+            """,
+            note="Liger-Kernel#950, before: cast back before the sum, which a float32 accumulator cannot mend.",
+        ),
     ),
     valid=(
         Example(
@@ -142,6 +179,42 @@ RULE = Rule(
                 return y
         """,
             note="Declared.",
+        ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+            from kgate import Dim, Envelope, Tensor, kernel
+
+            def eager(x, dy):
+                return (x * dy).sum(dim=0)
+
+            @triton.jit
+            def _weight_grad(x_ptr, dy_ptr, dw_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+                cols = tl.arange(0, BN)
+                dw = tl.zeros((BN,), dtype=tl.float32)
+                for start in range(0, M, BM):
+                    rows = (start + tl.arange(0, BM)).to(tl.int64)
+                    mask = (rows < M)[:, None] & (cols < N)[None, :]
+                    x = tl.load(x_ptr + rows[:, None] * N + cols[None, :], mask=mask, other=0.0)
+                    dy = tl.load(dy_ptr + rows[:, None] * N + cols[None, :], mask=mask, other=0.0)
+                    dw += tl.sum((dy.to(tl.float32) * x), axis=0)
+                tl.store(dw_ptr + cols, dw, mask=cols < N)
+
+            @kernel(reference=eager, fallback=eager, envelope=Envelope(
+                inputs={"x": Tensor("M N", "T", layout="contiguous"), "dy": Tensor("M N", "T", layout="contiguous")},
+                outputs={"dw": Tensor("N", "float32")},
+                dtypes={"T": ("bfloat16",)},
+                dims={"M": Dim(1, 4096), "N": Dim(1, 1024)},
+            ))
+            def weight_grad(x, dy):
+                M, N = x.shape
+                dw = torch.empty((N,), device=x.device, dtype=torch.float32)
+                _weight_grad[(1,)](x, dy, dw, M, N, BM=16, BN=triton.next_power_of_2(N))
+                return dw
+            """,
+            note="Liger-Kernel#950, after.",
         ),
     ),
 )
