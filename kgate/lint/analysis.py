@@ -50,8 +50,11 @@ def analyse(path: str, raw: bytes, settings: Settings = DEFAULT, parsed: Parsed 
     parsed = parsed or parse_source(raw)
     if parsed.tree is None:
         return LintFacts(suppressions=_suppressions(parsed.text), lines=raw.count(b"\n"))
-    with _no_collection():
-        return _Analysis(path, parsed.text, parsed.tree, settings).facts()
+    with no_collection():
+        analysis = _Analysis(path, parsed.text, parsed.tree, settings)
+        facts = analysis.facts()
+        analysis.module.forget()
+        return facts
 
 
 class _Analysis:
@@ -98,6 +101,8 @@ class _Analysis:
             if launches or host.launches:
                 self.hosts.append(host.summary())
         for rule in rules():
+            if rule.needs and not any(word in module.text for word in rule.needs):
+                continue
             for of_module in rule.module_checks:
                 self._run(rule, of_module, module, "")
             for of_device in rule.device_checks:
@@ -173,8 +178,8 @@ def _suppressions(text: str) -> tuple[Suppression, ...]:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Cyclic garbage collection off: trees are large, and hold no garbage while they are read."""
+def no_collection() -> Iterator[None]:
+    """Cyclic garbage collection off: trees and facts are large, and hold no garbage while they are read."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -31,7 +31,15 @@ def findings_of(index: Index, config: Config, files: Mapping[str, LintFacts]) ->
     for rule in rules():
         for check in rule.project_checks:
             found += check(project)
+    found = [item for item in found if item.code not in codes or not is_for(item.path, codes[item.code].except_in)]
     return sorted(_unique(found), key=lambda item: (item.path, item.line, item.column, item.code, item.message))
+
+
+def is_for(path: str, compilers: frozenset[str]) -> bool:
+    """Whether a file is for one of some vendors' compilers, by the names of its folders and its own."""
+    if not compilers:
+        return False
+    return any(word in compilers for part in path.lower().removesuffix(".py").split("/") for word in part.split("_"))
 
 
 def coded(finding: Finding, index: Index) -> Finding:

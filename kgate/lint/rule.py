@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 SAFE, UNSAFE = "safe", "unsafe"
+ASCEND = frozenset({"ascend", "npu", "cann"})
+"""Names of files for Triton-Ascend, which fills masked lanes with zeros unless it is told otherwise."""
+FORKS = ASCEND | {
+    "cambricon", "mlu", "kunlunxin", "enflame", "gcu", "iluvatar", "corex", "metax", "maca", "mthreads", "musa",
+    "moore", "hygon", "tsingmicro", "txda", "sunrise", "ptpu", "aipu", "spacemit", "thead",
+}  # fmt: skip
+"""Names of files for any fork of Triton: they have ranges of any length or assign to elements, and lag behind."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +94,13 @@ class Rule:
     """Why it is off by default."""
     fix: str = ""
     """``safe`` or ``unsafe`` where the rule can mend what it finds; empty where it cannot."""
+    except_in: frozenset[str] = frozenset()
+    """Vendors' compilers of which it does not hold (``FORKS``, ``ASCEND``): files for them, by their names, are left
+    alone."""
     covers: tuple[str, ...] = ()
     """Names of findings made while declarations are read, which are reported under this code."""
+    needs: tuple[str, ...] = ()
+    """Words of which a Python file has to hold one for the rule to look at it at all; any file where empty."""
     invalid: tuple[Example, ...] = ()
     """Snippets that are reported."""
     valid: tuple[Example, ...] = ()

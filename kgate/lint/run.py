@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgate.lint.analysis import CUDA_SUFFIXES, Settings
+from kgate.lint.analysis import CUDA_SUFFIXES, Settings, no_collection
 from kgate.lint.judging import coded
 from kgate.lint.judging import findings_of as judge
 from kgate.lint.records import LintFacts
@@ -140,6 +140,10 @@ class _Run:
 
     def look(self) -> list[Finding]:
         """The findings of the tree as it is now, in the order of file and place."""
+        with no_collection():
+            return self._look()
+
+    def _look(self) -> list[Finding]:
         project, options = self.project, self.options
         snapshot: Tree = project.snapshot()
         if self.written:
@@ -148,14 +152,15 @@ class _Run:
         selection = Selection.of(
             rules(), config, select=options.select, extend_select=options.extend_select, ignore=options.ignore
         )
+        facts = FactsStore(snapshot, project.cache)
+        store = LintStore(facts, project.cache, settings_of(config))
+        store.read(first_paths(facts, config))  # parsed once for both, by several processes
         index = self.index = build_index(
-            snapshot,
-            config.roots,
-            cache_dir=project.cache,
-            exclude=config.exclude,
-            jit_aliases=config.device_decorators,
+            facts, config.roots, exclude=config.exclude, jit_aliases=config.device_decorators
         )
-        files = LintStore(index.store, project.cache, settings_of(config)).read(lint_paths(index, config))
+        files = store.read(lint_paths(index, config))
+        facts.pack()
+        store.pack()
         kept, self.suppressed = settle(judge(index, config, files), files, selection)
         if self.wanted:
             kept = [item for item in kept if any(_inside(item.path, path) for path in self.wanted)]
@@ -291,9 +296,19 @@ class OpenProject:
         self.top = top
         self.config = config
         self.cache = cache
-        self.snapshot = snapshot
-        """Makes a snapshot of the tree as it is now."""
+        self._snapshot = snapshot
         self.repository = repository
+        self._first: Any = None
+
+    def opened_with(self, tree: Any) -> OpenProject:
+        """Hand over the snapshot that the configuration was read from, which is the first one that is asked for."""
+        self._first = tree
+        return self
+
+    def snapshot(self) -> Any:
+        """A snapshot of the tree as it is now; the first time, as it was when the project was opened."""
+        first, self._first = self._first, None
+        return self._snapshot() if first is None else first
 
     def changed_lines(self, base: str | None) -> ChangedLines:
         """What differs from a commit, or from what a check would compare with. Raises ConfigError without git."""
@@ -335,7 +350,7 @@ def open_project(folder: Path, env: Mapping[str, str], *, working: bool = False)
         cache: Path | None = workspace(top) / "facts"
     except OSError:
         cache = None  # a tree that cannot be written is read without a cache
-    return OpenProject(top, config, cache, snapshot, repository)
+    return OpenProject(top, config, cache, snapshot, repository).opened_with(tree)
 
 
 class Overlay:

@@ -1,4 +1,4 @@
-"""LintFacts by content: analysed once per blob and rule set, remembered on disk, two processes for what is missing."""
+"""LintFacts by content: analysed once per blob and rule set, remembered on disk, several processes for many files."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import contextlib
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from kgate.lint.analysis import CUDA_SUFFIXES, Settings, analyse
+from kgate.lint.analysis import CUDA_SUFFIXES, Settings, analyse, no_collection
 from kgate.lint.records import LintFacts
 from kgate.source.cache import FactsStore
-from kgate.source.disk import Disk
+from kgate.source.disk import WORTH_PACKING, Disk
 from kgate.source.facts import FileFacts, facts_of, parse_source
 
 _TOGETHER = 24
@@ -78,18 +78,18 @@ class LintStore:
         python = [path for path in missing.values() if not path.endswith(CUDA_SUFFIXES)]
         without_facts = set(self.store.missing(python))
         jobs = [_Job(key, path, contents[path], path in without_facts) for key, path in missing.items()]
-        # the largest first, dealt out in turn, so that the processes end together
+        # the largest first, so that the processes end together
         jobs.sort(key=lambda job: -len(job.raw))
-        if processes < 2 or len(jobs) < _TOGETHER or not hasattr(os, "fork"):
-            results = _work(jobs, self.settings)
-        else:
-            results = _in_processes(jobs, self.settings, processes)
-        paths = {job.key: job.path for job in jobs}
-        for key, body, facts in results:
-            self.disk.save(key, body)
-            self._known[key] = msgspec.msgpack.decode(body, type=LintFacts)
-            if facts:
-                self.store.put(paths[key], msgspec.msgpack.decode(facts, type=FileFacts))
+        alone, facts_alone = len(jobs) < WORTH_PACKING, len(without_facts) < WORTH_PACKING
+        try:
+            for job, body, facts in _results(jobs, self.settings, processes):
+                self.disk.save(job.key, body, alone=alone)
+                self._known[job.key] = msgspec.msgpack.decode(body, type=LintFacts)
+                if facts:
+                    self.store.put(job.path, msgspec.msgpack.decode(facts, type=FileFacts), facts, alone=facts_alone)
+        finally:  # what is done stays done, also where the rest is interrupted
+            self.pack()
+            self.store.pack()
 
 
 class _Job(NamedTuple):
@@ -100,38 +100,42 @@ class _Job(NamedTuple):
     """Whether the file's facts are wanted as well."""
 
 
-def _work(jobs: Iterable[_Job], settings: Settings) -> list[tuple[str, bytes, bytes]]:
-    """Key, encoded lint facts and encoded facts (empty where not wanted) of each file, which is parsed once."""
-    done = []
-    for job in jobs:
-        if job.path.endswith(CUDA_SUFFIXES):
-            done.append((job.key, msgspec.msgpack.encode(analyse(job.path, job.raw, settings)), b""))
-            continue
-        parsed = parse_source(job.raw)
-        facts = b""
-        if job.facts:
-            with contextlib.suppress(UnicodeEncodeError):  # half a surrogate pair: read anew by who needs it
-                facts = msgspec.msgpack.encode(facts_of(job.raw, parsed))
-        found = analyse(job.path, job.raw, settings, parsed)
-        try:
-            body = msgspec.msgpack.encode(found)
-        except UnicodeEncodeError:
-            body = msgspec.msgpack.encode(without_surrogates(found))
-        done.append((job.key, body, facts))
-    return done
+def _results(jobs: list[_Job], settings: Settings, processes: int) -> Iterator[tuple[_Job, bytes, bytes]]:
+    """Each file with its encoded lint facts, and its encoded facts (empty where they are not wanted)."""
+    from kgate.lint.workers import available, shared
+
+    left = dict.fromkeys(range(len(jobs)))
+    if processes > 1 and len(jobs) >= _TOGETHER and available():
+        from kgate.lint.registry import rules
+
+        rules()  # imported before the fork, once
+        for at, pair in shared(lambda at: msgspec.msgpack.encode(_work(jobs[at], settings)), len(jobs), processes):
+            del left[at]
+            yield jobs[at], *msgspec.msgpack.decode(pair, type=tuple[bytes, bytes])
+    for at in left:  # all of them, or those whose process died
+        yield jobs[at], *_work(jobs[at], settings)
 
 
-def _in_processes(jobs: list[_Job], settings: Settings, processes: int) -> list[tuple[str, bytes, bytes]]:
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
+def _work(job: _Job, settings: Settings) -> tuple[bytes, bytes]:
+    """Encoded lint facts and encoded facts (empty where they are not wanted) of one file, which is parsed once."""
+    with no_collection():  # the tree is gone before anything is collected
+        return _encoded(job, settings)
 
-    from kgate.lint.registry import rules
 
-    rules()  # imported before the fork, once
-    share = processes * 4
-    parts = [jobs[start::share] for start in range(share) if jobs[start::share]]
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
-        return [item for part in pool.map(_work, parts, [settings] * len(parts)) for item in part]
+def _encoded(job: _Job, settings: Settings) -> tuple[bytes, bytes]:
+    if job.path.endswith(CUDA_SUFFIXES):
+        return msgspec.msgpack.encode(analyse(job.path, job.raw, settings)), b""
+    parsed = parse_source(job.raw)
+    facts = b""
+    if job.facts:
+        with contextlib.suppress(UnicodeEncodeError):  # half a surrogate pair: read anew by who needs it
+            facts = msgspec.msgpack.encode(facts_of(job.raw, parsed))
+    found = analyse(job.path, job.raw, settings, parsed)
+    try:
+        body = msgspec.msgpack.encode(found)
+    except UnicodeEncodeError:
+        body = msgspec.msgpack.encode(without_surrogates(found))
+    return body, facts
 
 
 @cache

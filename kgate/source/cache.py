@@ -62,13 +62,16 @@ class FactsStore:
                 _remember(oid, known)
         return known
 
-    def put(self, path: str, facts: FileFacts) -> None:
-        """Remember the facts of a file of the tree that was parsed just now, in the process and on disk."""
+    def put(self, path: str, facts: FileFacts, encoded: bytes = b"", *, alone: bool = True) -> None:
+        """Remember the facts of a file of the tree that was parsed just now, in the process and on disk.
+
+        ``encoded``: the same as bytes, where they are at hand. ``alone`` is for the disk.
+        """
         oid = self.oids[path]
         self.parsed += 1
         _remember(oid, facts)
         with contextlib.suppress(UnicodeEncodeError):  # a literal may hold half of a surrogate pair, which no file can
-            self.disk.save(oid, msgspec.msgpack.encode(facts))
+            self.disk.save(oid, encoded or msgspec.msgpack.encode(facts), alone=alone)
 
     def missing(self, paths: Iterable[str]) -> list[str]:
         """Those of the paths whose facts are remembered neither in the process nor on disk.
@@ -105,7 +108,7 @@ class FactsStore:
 
     def pack(self) -> None:
         """Put the facts of the tree's files together on disk, where many were read one by one."""
-        self.disk.pack({*self.oids.values(), "mentioning"})
+        self.disk.pack(self.oids.values())
 
     def _interest(self) -> dict[str, bool]:
         raw = self.disk.load("mentioning")

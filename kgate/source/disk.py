@@ -13,7 +13,7 @@ import msgspec
 
 _CHECKSUM = 16
 _PACK = "pack"
-_WORTH = 64
+WORTH_PACKING = 64
 """Entries read one by one after which packing them is worth the writing."""
 
 
@@ -28,7 +28,7 @@ class Disk:
         self.folder = folder
         self._pack: dict[str, msgspec.Raw] | None = None
         self._single: dict[str, bytes] = {}
-        """Entries that this process read from files of their own, or wrote."""
+        """Entries that this process read from files of their own, wrote, or is to pack."""
 
     def load(self, key: str) -> bytes | memoryview | None:
         """What is remembered under a key."""
@@ -44,15 +44,19 @@ class Disk:
             self._single[key] = body
         return body
 
-    def save(self, key: str, body: bytes) -> None:
-        """Remember something; it is kept in a file of its own until a pack takes it in."""
+    def save(self, key: str, body: bytes, *, alone: bool = True) -> None:
+        """Remember something; it is kept in a file of its own until a pack takes it in.
+
+        Not ``alone``: only in the pack that is made next, which has to be worth packing.
+        """
         if self.folder is not None:
             self._single[key] = body
-            self._write(key, body)
+            if alone:
+                self._write(key, body)
 
     def pack(self, keys: Iterable[str]) -> None:
         """Put the entries of a tree into one file, where many of them were read one by one."""
-        if self.folder is None or len(self._single) < _WORTH:
+        if self.folder is None or len(self._single) < WORTH_PACKING:
             return
         wanted = set(keys)
         entries = {key: bytes(body) for key, body in (self._pack or {}).items() if key in wanted}

@@ -23,8 +23,8 @@ INTEGERS = ("int1", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int6
 SAME_TYPE = frozenset(
     {
         "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "abs", "maximum", "minimum", "sum", "max", "min", "cumsum",
-        "trans", "reshape", "view", "broadcast_to", "expand_dims", "sigmoid", "softmax", "fma", "where", "floor", "ceil", "sin",
-        "cos", "erf", "tanh", "flip", "sort", "permute", "ravel", "clamp", "div_rn", "fdiv", "pow",
+        "trans", "reshape", "view", "broadcast_to", "expand_dims", "sigmoid", "softmax", "fma", "where", "floor",
+        "ceil", "sin", "cos", "erf", "tanh", "flip", "sort", "permute", "ravel", "clamp", "div_rn", "fdiv", "pow",
     }
 )  # fmt: skip
 _AUTOTUNERS = ("autotune", "libtuner", "cache_autotune", "autotune_with")
@@ -280,8 +280,8 @@ class Device(Function):
         return frozenset()
 
     def sources(self, node: ast.expr) -> frozenset[str]:
-        """What a value is made from: ``param:x``, ``constexpr:B``, ``pid``, ``arange``, ``load:x`` (loaded through pointer
-        ``x``), ``loop`` (a loop's variable), ``global:N``, ``call:f``."""
+        """What a value is made from: ``param:x``, ``constexpr:B``, ``pid``, ``arange``, ``load:x`` (loaded through
+        pointer ``x``), ``loop`` (a loop's variable), ``global:N``, ``call:f``."""
         known = self._sources.get(node)
         if known is None:
             self._sources[node] = frozenset()

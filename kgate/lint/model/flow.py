@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
+Node = TypeVar("Node", bound=ast.AST)
 Environment = dict[str, "tuple[Binding, ...]"]
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -41,6 +43,20 @@ class Binding:
         return f"Binding({self.name}, {self.kind}, line {getattr(self.statement, 'lineno', 0)})"
 
 
+class Nodes:
+    """Nodes by class, in the order in which they were met; walked once for all rules."""
+
+    def __init__(self, nodes: Iterable[ast.AST]) -> None:
+        found: defaultdict[type, list[Any]] = defaultdict(list)
+        for node in nodes:
+            found[node.__class__].append(node)
+        self._found = dict(found)
+
+    def __call__(self, kind: type[Node]) -> list[Node]:
+        """Those of one class."""
+        return self._found.get(kind, [])
+
+
 class Function:
     """A function's nodes, collected in one walk: parents, calls, and what each use of a name may see."""
 
@@ -73,6 +89,11 @@ class Function:
         self._block(node.body, environment, node)
 
     # What rules ask
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """Every node of the body, by class."""
+        return Nodes(self.parents)
 
     def bindings_of(self, name: ast.Name) -> tuple[Binding, ...]:
         """The bindings that a read of a name may see; empty for a global."""

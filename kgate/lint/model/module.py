@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kgate.lint.model.flow import Nodes
 from kgate.lint.records import Range
 from kgate.lint.rule import place_of
 from kgate.source.uses import chain_of
@@ -56,10 +57,22 @@ class Module:
         """What a rule works out once for all functions of the file, by the rule's code."""
         self._read(tree.body, "", None)
 
+    def forget(self) -> None:
+        """Let go of everything, so that it is freed at once: module and functions refer to each other."""
+        for name in ("devices", "hosts"):
+            for function in self.__dict__.get(name, ()):
+                function.__dict__.clear()
+        self.__dict__.clear()
+
     @cached_property
     def lines(self) -> list[str]:
         """The lines, as ``ast`` counts them."""
         return self.text.split("\n")
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """Every node of the file, by class."""
+        return Nodes(ast.walk(self.tree))
 
     def place(self, node: ast.AST) -> Range:
         """The range of a node."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kgate.source.uses import integer
+from kgate.source.uses import chain_of, integer
 
 if TYPE_CHECKING:
     from kgate.lint.model.calls import Call
@@ -332,7 +332,9 @@ class Tiles:
             if call is not None and call.first is not None and call.name in _SAME_VALUE:
                 return self.number(call.first)
             named = [(keyword.arg, self.number(keyword.value)) for keyword in node.keywords]
-            return self._intern(("call", ast.dump(node.func), *map(self.number, node.args), *named))
+            return self._intern(
+                ("call", chain_of(node.func) or ast.dump(node.func), *map(self.number, node.args), *named)
+            )
         return self._intern((type(node).__name__, ast.unparse(node)))
 
     def _intern(self, key: tuple[object, ...]) -> int:

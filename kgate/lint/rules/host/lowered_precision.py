@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -148,9 +147,15 @@ _CALLS = {
     "torch.set_float32_matmul_precision": ("high", "medium"),
     "torch.set_default_dtype": ("float16", "bfloat16", "half"),
 }
-_ANY = re.compile(
-    r"\.allow_tf32\s*=|reduced_precision_reduction|fp16_accumulation|fp32_precision|set_float32_matmul|set_default_dtype"
+_WORDS = (
+    "allow_tf32",
+    "reduced_precision_reduction",
+    "fp16_accumulation",
+    "fp32_precision",
+    "set_float32_matmul",
+    "set_default_dtype",
 )
+"""Parts of the names of the switches."""
 _HALF = frozenset({"torch.float16", "torch.bfloat16", "torch.half"})
 _WIDE = frozenset({"torch.float32", "torch.float"})
 
@@ -158,7 +163,7 @@ _WIDE = frozenset({"torch.float32", "torch.float"})
 @RULE.module
 def check(module: Module) -> Iterator[Hit]:
     """Process-wide switches, in a file that has device functions or launches them."""
-    if not _ANY.search(module.text) or is_aside(module.path):
+    if not any(word in module.text for word in _WORDS) or is_aside(module.path):
         return
     if not module.devices and not any(host.launches for host in module.hosts):
         return

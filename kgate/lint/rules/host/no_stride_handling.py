@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kgate.lint.rule import ERROR, NOTE, WARNING, Example, Rule
+from kgate.lint.rule import ERROR, Example, Rule
 from kgate.lint.rules.host import _shared
 from kgate.source.records import Related
 
 if TYPE_CHECKING:
-    from kgate.lint.linking import HostKey, LinkedDevice, LinkedLaunch, Project, Setting
+    from kgate.lint.linking import LinkedDevice, Project, Setting
     from kgate.lint.model.envelope import Scope, View
     from kgate.source.records import Finding
 
 RULE = Rule(
     code="KG502",
     name="no-stride-handling",
-    severity=WARNING,
+    severity=ERROR,
     summary=(
         "A kernel reads or writes a tensor of several axes, is told none of its strides, and nothing "
         "makes it contiguous."
@@ -30,8 +29,7 @@ RULE = Rule(
     remedy="Pass the strides, call `.contiguous()` in the launcher, or declare `layout='contiguous'`.",
     quiet=(
         "A declared layout without gaps, which the dispatch guarantees; `.contiguous()`, a check of the layout or a "
-        "decorator that does so, here or in every caller. Without a declaration only launches that pass the strides of "
-        "another input are reported."
+        "decorator that does so, here or in every caller; kernels without a declaration."
     ),
     sources=("NVIDIA/TransformerEngine#2746",),
     invalid=(
@@ -67,27 +65,6 @@ RULE = Rule(
                 return y
             """,
             note="An error: rows of x may have gaps, as the envelope says.",
-        ),
-        Example(
-            """
-            import torch
-            import triton
-            import triton.language as tl
-
-            @triton.jit
-            def _add(x_ptr, y_ptr, z_ptr, stride_m, stride_n, N, BLOCK: tl.constexpr):
-                m, n = tl.program_id(0), tl.arange(0, BLOCK)
-                x = tl.load(x_ptr + m * stride_m + n * stride_n, mask=n < N)
-                y = tl.load(y_ptr + m * N + n, mask=n < N)
-                tl.store(z_ptr + m * N + n, x + y, mask=n < N)
-
-            def add(x, y):
-                z = torch.empty(x.shape, device=x.device, dtype=x.dtype)
-                _add[(y.shape[0],)](x, y, z, x.stride(0), x.stride(1), y.shape[1], BLOCK=1024)
-                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-                return z
-            """,
-            note="A note: x may have any layout, y only one.",
         ),
     ),
     valid=(
@@ -145,9 +122,6 @@ RULE = Rule(
         ),
     ),
 )
-_DEPTH = 4
-_STRIDE_OF = re.compile(r"\b([A-Za-z_]\w*)\)*\.stride\(")
-_AXIS = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\.shape\[(?:[1-9]|-[2-9])\]")
 _GAPLESS = ("contiguous", "dense", "channels_last")
 
 
@@ -162,9 +136,6 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         if device.kernels:
             yield from _declared(project, device, pointers)
-        else:
-            for launch in device.launches:
-                yield from _undeclared(project, device, launch)
 
 
 # Declared
@@ -252,54 +223,3 @@ def _allows_gaps(project: Project, setting: Setting, wanted: set[str]) -> bool:
         if sizes.allows(gap):
             return True
     return False
-
-
-# Undeclared
-
-
-def _undeclared(project: Project, device: LinkedDevice, launch: LinkedLaunch) -> Iterator[Finding]:
-    """Inputs with several axes beside others whose strides are passed."""
-    if launch.host is None or launch.launch.spread or _shared.is_aside(launch.path):
-        return
-    own = {item.name for item in launch.host.parameters}
-    strided: set[str] = set()
-    for argument in launch.arguments.values():
-        strided.update(_STRIDE_OF.findall(argument.form))
-        if argument.form == "?" and "stride" in argument.text:
-            return
-    if not strided & own:
-        return
-    axes = {name for argument in launch.arguments.values() for name in _AXIS.findall(argument.form)}
-    axes |= {name for form in launch.launch.grid or () for name in _AXIS.findall(form)}
-    for pointer, argument in launch.arguments.items():
-        name = argument.form
-        if pointer not in device.summary.loads or name not in own or name not in axes or name in strided:
-            continue
-        if _reaches_unseen(project, (launch.path, launch.launch.by), name, _DEPTH):
-            other = min(strided & own)
-            yield project.finding(
-                RULE,
-                launch.path,
-                launch.launch.place,
-                f"the launch of {device.summary.name} passes strides of {other} and none of {name}, "
-                f"which nothing makes contiguous",
-                f"pass the strides of {name} too, or call {name}.contiguous()",
-                severity=NOTE,
-                symbol=launch.launch.by,
-            )
-
-
-def _reaches_unseen(project: Project, key: HostKey, parameter: str, depth: int) -> bool:
-    """Whether a tensor can reach a host function from outside with nobody looking at its layout."""
-    note = _shared.notes(project, "KG504").get(key, {})
-    if note.get("decorated") or parameter in note.get("seen", ()) or depth == 0:
-        return False
-    found = _shared.callers(project).get(key, ())
-    if not found:
-        return not _shared.last(key[1]).startswith("_")
-    return any(
-        caller in project.hosts
-        and forms.get(parameter) in {item.name for item in project.hosts[caller].parameters}
-        and _reaches_unseen(project, caller, forms[parameter], depth - 1)
-        for caller, forms in found
-    )

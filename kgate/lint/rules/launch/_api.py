@@ -25,6 +25,7 @@ _VERSION_CHECKS = (
     'version("triton")',
     "version('triton')",
 )
+_VERSION_CALL = re.compile(r"version\w*\(\s*[\"']triton[\"']")
 
 _TESTS = re.compile(r"version|experimental|hasattr|has_triton_|has_tl_|supports?_|_support", re.IGNORECASE)
 
@@ -90,12 +91,16 @@ def added(module: Module) -> Iterator[Use]:
 
 def _always(module: Module) -> list[Device]:
     """Device functions that are not defined under a test of what Triton has: ``if has_experimental_tma():``."""
+    known: list[Device] | None = module.memory.get("always")
+    if known is not None:
+        return known
     gated: set[ast.AST] = set()
     for statement in module.tree.body:
         for node in ast.walk(statement) if isinstance(statement, ast.If) else ():
             if isinstance(node, ast.If) and _TESTS.search(ast.unparse(node.test)):
                 gated.update(ast.walk(node))
-    return [device for device in module.devices if device.node not in gated]
+    found = module.memory["always"] = [device for device in module.devices if device.node not in gated]
+    return found
 
 
 def _last_names(table: dict[str, api.Change]) -> dict[str, str]:
@@ -109,7 +114,7 @@ _ADDED_NAMES = _last_names(api.ADDED)
 
 def _asks_version(module: Module) -> bool:
     """Whether a file looks which Triton it has."""
-    return any(text in module.text for text in _VERSION_CHECKS)
+    return any(text in module.text for text in _VERSION_CHECKS) or bool(_VERSION_CALL.search(module.text))
 
 
 def _at(device: Device, names: frozenset[str] | dict[str, str]) -> Iterator[Call]:
@@ -150,15 +155,14 @@ def _host_arguments(module: Module, function: str, table: dict[tuple[str, str], 
     names = {argument: change for (owner, argument), change in table.items() if owner == function}
     if not any(f"{argument}=" in module.text for argument in names):
         return
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Call):
-            dotted = module.dotted(node.func)
-            if dotted.startswith("triton.") and dotted.rpartition(".")[2] == function:
-                for keyword in node.keywords:
-                    if keyword.arg in names and not (
-                        isinstance(keyword.value, ast.Constant) and keyword.value.value is None
-                    ):
-                        yield Use(keyword.value, f"{keyword.arg}= of triton.{function}", names[keyword.arg])
+    for node in module.nodes(ast.Call):
+        dotted = module.dotted(node.func)
+        if dotted.startswith("triton.") and dotted.rpartition(".")[2] == function:
+            for keyword in node.keywords:
+                if keyword.arg in names and not (
+                    isinstance(keyword.value, ast.Constant) and keyword.value.value is None
+                ):
+                    yield Use(keyword.value, f"{keyword.arg}= of triton.{function}", names[keyword.arg])
 
 
 def _modules(module: Module) -> Iterator[Use]:

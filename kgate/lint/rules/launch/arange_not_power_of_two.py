@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kgate.lint.model.extents import Extents
-from kgate.lint.rule import ERROR, Example, Hit, Rule
+from kgate.lint.rule import ERROR, FORKS, Example, Hit, Rule
 from kgate.source.uses import integer
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ RULE = Rule(
     code="KG408",
     name="arange-not-power-of-two",
     severity=ERROR,
+    except_in=FORKS,
     summary="The length of a `tl.arange` is no power of two, or the envelope allows sizes at which it is none.",
     why="Triton refuses to compile it: `arange's range must be a power of 2`. The first model with a head of 80 fails.",
     remedy="Round the block up with `triton.next_power_of_2` and mask what is beyond the size.",

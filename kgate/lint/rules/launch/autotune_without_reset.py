@@ -13,6 +13,7 @@ from kgate.source.records import Fix
 
 if TYPE_CHECKING:
     from kgate.lint.model.device import Decorator
+    from kgate.lint.records import Autotune
 
 RULE = Rule(
     code="KG401",
@@ -126,6 +127,8 @@ RULE = Rule(
 
 _ADDING = ("atomic_add", "atomic_xor")
 _DEPTH = 4
+_SPLITS = ("SPLIT_K", "SPLITK", "NUM_KSPLIT")
+"""Parameters that configurations from a file often set."""
 
 
 @RULE.device
@@ -137,7 +140,7 @@ def check(device: Device) -> Iterator[Hit]:
     kept = {*tuned.reset, *tuned.restore}
     seen: set[str] = set()
     for node, name, how in _changes(device):
-        if name in kept or name in seen or name not in device.parameters:
+        if name in kept or name in seen or name not in device.parameters or _never_taken(device, node, tuned):
             continue
         seen.add(name)
         adds = how == "adds"
@@ -183,7 +186,8 @@ def _changes(device: Device, depth: int = 0) -> Iterator[tuple[ast.AST, str, str
     for call in device.called(*_ADDING):
         if call.first is not None:
             for name in sorted(device.pointers(call.first)):
-                yield call.node, name, "adds"
+                if not _cleared_before(device, name, call.node):
+                    yield call.node, name, "adds"
     for call in device.called("store"):
         base, value = call.first, call.argument("value")
         if base is None or value is None:
@@ -211,6 +215,32 @@ def _changes(device: Device, depth: int = 0) -> Iterator[tuple[ast.AST, str, str
                 pointers = device.pointers(given[name])
                 if len(pointers) == 1:
                     yield call.node, next(iter(pointers)), how
+
+
+def _never_taken(device: Device, node: ast.AST, tuned: Autotune) -> bool:
+    """Whether a node stands in a branch on a parameter of the configurations to which they give one value, or values
+    that cannot be read: all runs then do the same, and the launcher knows which."""
+    inner = node
+    for outer in device.ancestors(node):
+        if isinstance(outer, ast.If) and inner is not outer.test:
+            names = {source[10:] for source in device.sources(outer.test) if source.startswith("constexpr:")}
+            chosen = names & {*tuned.configured, *_SPLITS}
+            if chosen and all(len(tuned.values.get(name, ())) < 2 for name in chosen):
+                return True
+        inner = outer
+    return False
+
+
+def _cleared_before(device: Device, name: str, node: ast.Call) -> bool:
+    """Whether the function stores zeros to an argument further up, by whichever program."""
+    return any(
+        call.first is not None
+        and name in device.pointers(call.first)
+        and call.node.lineno < node.lineno
+        and isinstance(value := call.argument("value"), ast.Constant)
+        and value.value == 0
+        for call in device.called("store")
+    )
 
 
 def _reads_back(device: Device, name: str, address: ast.expr, value: ast.expr) -> bool:

@@ -134,8 +134,8 @@ def check(module: Module) -> Iterator[Hit]:
     """Numbers that are wrong everywhere."""
     if "num_warps" not in module.text or not any(map(_wrong, map(int, _GIVEN.findall(module.text)))):
         return
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Call):
+    for node in module.nodes(ast.Call):
+        if node.keywords:
             for keyword in node.keywords:
                 number = integer(keyword.value) if keyword.arg == "num_warps" else None
                 if number is not None and _wrong(number):

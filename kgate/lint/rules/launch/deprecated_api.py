@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kgate.lint.model import triton_api as api
 from kgate.lint.model.device import Device
 from kgate.lint.model.module import Module
-from kgate.lint.rule import NOTE, Example, Hit, Rule
+from kgate.lint.rule import FORKS, NOTE, Example, Hit, Rule
 from kgate.lint.rules.launch import _api
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ RULE = Rule(
     code="KG419",
     name="deprecated-api",
     severity=NOTE,
+    except_in=FORKS,
     summary="A function or argument of Triton that a version supported by the project warns about.",
     why="Triton removes what it deprecates, often one or two minor versions later; then nothing compiles any more.",
     remedy="Use what replaces it.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kgate.lint.model.extents import Extents
-from kgate.lint.rule import ERROR, Example, Hit, Rule
+from kgate.lint.rule import ERROR, FORKS, Example, Hit, Rule
 from kgate.lint.rules.launch.arange_not_power_of_two import asserted
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ RULE = Rule(
     code="KG409",
     name="dot-below-minimum",
     severity=ERROR,
+    except_in=FORKS,
     summary="The inner dimension of a `tl.dot` is below 16 for a configuration, a launch or a size that the envelope "
     "allows.",
     why=(

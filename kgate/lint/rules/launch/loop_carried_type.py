@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kgate.lint.model.device import FLOATS, INTEGERS, SAME_TYPE, Device
 from kgate.lint.model.triton_api import LOOP_VARIABLE, shown, versions
-from kgate.lint.rule import ERROR, Example, Hit, Rule
+from kgate.lint.rule import ERROR, FORKS, Example, Hit, Rule
 
 if TYPE_CHECKING:
     from kgate.lint.linking import Project
@@ -21,6 +21,7 @@ RULE = Rule(
     code="KG417",
     name="loop-carried-type",
     severity=ERROR,
+    except_in=FORKS,
     summary="A name has one type before a loop and another at the end of its body.",
     why=(
         "A loop on the device hands each value to the next turn in one place of one type. Triton refuses a body that "

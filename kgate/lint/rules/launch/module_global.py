@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kgate.lint.model.device import FLOATS, INTEGERS, Device
 from kgate.lint.model.module import Module
-from kgate.lint.rule import ERROR, SAFE, Example, Hit, Rule
+from kgate.lint.rule import ERROR, FORKS, SAFE, Example, Hit, Rule
 from kgate.lint.rules.launch._shared import edit
 from kgate.source.records import Fix
 
@@ -15,6 +15,7 @@ RULE = Rule(
     code="KG406",
     name="module-global",
     severity=ERROR,
+    except_in=FORKS,
     summary="A device function reads a module-level number, string or other plain value that is no `tl.constexpr`.",
     why=(
         "Triton refuses it when the function is compiled (`Cannot access global variable`), because a later change of "
@@ -132,7 +133,7 @@ def check(device: Device) -> Iterator[Hit]:
     if not names:
         return
     seen: set[str] = set()
-    reads = [node for node in device.parents if isinstance(node, ast.Name) and node.id in names]
+    reads = [node for node in device.nodes(ast.Name) if node.id in names]
     for node in sorted(reads, key=lambda item: (item.lineno, item.col_offset)):
         name = node.id
         if name in seen or name in device.bindings or _annotation(device, node):
@@ -218,10 +219,8 @@ def _fixes(module: Module, name: str) -> tuple[Fix, ...]:
 
 def _for_devices_only(module: Module, name: str) -> bool:
     """Whether every read of a name in the file stands in a device function."""
-    inside = {node for device in module.devices for node in device.parents if isinstance(node, ast.Name)}
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and node not in inside:
-            return False
-        if isinstance(node, ast.Constant) and node.value == name:  # __all__
-            return False
-    return True
+    inside = {node for device in module.devices for node in device.nodes(ast.Name)}
+    reads = (node for node in module.nodes(ast.Name) if node.id == name and isinstance(node.ctx, ast.Load))
+    if any(node not in inside for node in reads):
+        return False
+    return all(node.value != name for node in module.nodes(ast.Constant))  # __all__

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kgate.lint.model import triton_api as api
 from kgate.lint.model.module import Module
-from kgate.lint.rule import ERROR, WARNING, Example, Hit, Rule
+from kgate.lint.rule import ERROR, FORKS, WARNING, Example, Hit, Rule
 from kgate.lint.rules.launch import _api
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ RULE = Rule(
     code="KG418",
     name="removed-api",
     severity=ERROR,
+    except_in=FORKS,
     summary="A function, module or argument of Triton that a version supported by the project does not have.",
     why=(
         "Triton drops and renames API between minor versions, and a device function meets that only when it is first "
@@ -129,7 +130,8 @@ def check(module: Module) -> Iterator[Hit]:
     for kind, uses in (("removed", _api.removed(module)), ("added", _api.added(module))):
         for group in _api.grouped(uses):
             first, change = group[0], group[0].change
-            more = f" ({len(group)} such uses in the file)" if len(group) > 1 else ""
+            same = sum(use.name == first.name for use in group)
+            more = f" ({same} such uses in the file)" if same > 1 else ""
             last = None if change.last is None else list(change.last)
             yield Hit(
                 first.node,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kgate.lint.model.device import Device
 from kgate.lint.model.module import Module
-from kgate.lint.rule import ERROR, NOTE, SAFE, Example, Hit, Rule
+from kgate.lint.rule import ERROR, FORKS, NOTE, SAFE, Example, Hit, Rule
 from kgate.lint.rules.launch._shared import edit
 from kgate.source.records import Fix
 
@@ -21,6 +21,7 @@ RULE = Rule(
     code="KG415",
     name="tensor-truth-value",
     severity=ERROR,
+    except_in=FORKS,
     summary="A block of values stands as the condition of `if`, `while` or `... if ... else`, or in `and` and `or`.",
     why=(
         "A branch needs one truth value. Triton refuses a block in `if`, `while` and conditional expressions. In `and` "
@@ -112,15 +113,16 @@ RULE = Rule(
         ),
     ),
 )
-
 _TESTS = (ast.If, ast.While, ast.IfExp)
 
 
 @RULE.device
 def conditions(device: Device) -> Iterator[Hit]:
     """Conditions that are blocks."""
-    for node in device.parents:
-        if isinstance(node, _TESTS) and not isinstance(node.test, ast.Constant) and _block(device, node.test):
+    tests: tuple[ast.If | ast.While | ast.IfExp, ...]
+    tests = (*device.nodes(ast.If), *device.nodes(ast.While), *device.nodes(ast.IfExp))
+    for node in tests:
+        if not isinstance(node.test, ast.Constant) and _block(device, node.test):
             yield _refused(device, node)
 
 
@@ -129,8 +131,8 @@ def operators(module: Module) -> Iterator[Hit]:
     """Once in a file the first operator that joins blocks."""
     joined: list[tuple[Device, ast.BoolOp, list[ast.expr]]] = []
     for device in module.devices:
-        for node in device.parents:
-            if isinstance(node, ast.BoolOp) and not isinstance(device.parents.get(node), ast.BoolOp):
+        for node in device.nodes(ast.BoolOp):
+            if not isinstance(device.parents.get(node), ast.BoolOp):
                 parts = list(_operands(node))
                 if not _condition(device, node) and any(_block(device, part) for part in parts):
                     joined.append((device, node, parts))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kgate.lint.model.device import Device
 from kgate.lint.model.triton_api import BUILTINS, CHAINED_COMPARISON, shown, versions
-from kgate.lint.rule import ERROR, Example, Hit, Rule
+from kgate.lint.rule import ERROR, FORKS, Example, Hit, Rule
 from kgate.lint.rules.launch._shared import in_static_branch
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ RULE = Rule(
     code="KG416",
     name="unsupported-construct",
     severity=ERROR,
+    except_in=FORKS,
     summary="A device function contains Python that Triton does not compile.",
     why=(
         "A device function looks like Python, but only part of the language has a meaning on the device. What has none "

@@ -324,7 +324,7 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
         key = (launch.path, launch.launch.by)
         backward = key[1].rpartition(".")[2] == "backward"  # autograd gives gradients of any layout
         root, axes = _strided_input(launch, pointer, strides, views=backward)
-        if root and -1 not in axes and (_unchecked(project, key, root, _DEPTH) or _loose(project, key, root, backward)):
+        if root and -1 not in axes and (unchecked(project, key, root) or _loose(project, key, root, backward)):
             yield project.confirm(
                 RULE, candidate, f"{candidate.message}, which {launch.launch.by} does not ensure for {root}"
             )
@@ -379,7 +379,7 @@ def _promised(setting: Setting, pointer: str, axes: set[int]) -> tuple[str, str]
     return (view.name, spec.layout) if stride.text.startswith("stride(") else None
 
 
-def _unchecked(project: Project, key: HostKey, parameter: str, depth: int) -> bool:
+def unchecked(project: Project, key: HostKey, parameter: str, depth: int = _DEPTH) -> bool:
     """Whether a tensor reaches a host function from outside with nobody looking at its strides."""
     if _is_handled(project, key, parameter) or depth == 0:
         return False
@@ -388,7 +388,7 @@ def _unchecked(project: Project, key: HostKey, parameter: str, depth: int) -> bo
         return key[1].rpartition(".")[2] not in ("backward", "setup_context")
     return any(
         forms.get(parameter) in {item.name for item in project.hosts[caller].parameters}
-        and _unchecked(project, caller, forms[parameter], depth - 1)
+        and unchecked(project, caller, forms[parameter], depth - 1)
         for caller, forms in callers
         if caller in project.hosts
     )

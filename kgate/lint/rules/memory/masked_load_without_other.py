@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kgate.lint.rule import ERROR, UNSAFE, WARNING, Example, Hit, Rule
+from kgate.lint.model.calls import SCANS
+from kgate.lint.rule import ASCEND, ERROR, UNSAFE, WARNING, Example, Hit, Rule
 from kgate.lint.rules.memory._shared import ADDITIONS, Reach, reaches, runs_over
 from kgate.source.records import Edit, Fix
 
@@ -18,6 +19,7 @@ RULE = Rule(
     code="KG203",
     name="masked-load-without-other",
     severity=ERROR,
+    except_in=ASCEND,
     summary="A masked load without `other` feeds a reduction, a reversed scan or a dot along the masked axis.",
     why=(
         "Without `other` the lanes that the mask turns off hold undefined values. Often they happen to be zero, until "
@@ -180,12 +182,37 @@ def check(device: Device) -> Iterator[Hit]:
         masked = device.tiles.bounded(mask)
         if not masked:
             continue
-        found = [reach for reach in reaches(device, call.node) if runs_over(device, reach) & masked]
+        found = [
+            reach
+            for reach in reaches(device, call.node)
+            if runs_over(device, reach) & masked and not _is_prefix(reach) and not _is_total_of_a_scan(device, reach)
+        ]
         if found:
             first = min((reach.sink.node for reach in found), key=lambda node: (node.lineno, node.col_offset))
             groups.setdefault(first, []).append((call, found))
     for sink, loads in groups.items():
         yield _hit(device, sink, loads)
+
+
+def _is_prefix(reach: Reach) -> bool:
+    """Whether it is a scan from the front: what comes after the last valid lane changes none before it."""
+    return reach.sink.name in SCANS and reach.sink.argument("reverse") is None
+
+
+def _is_total_of_a_scan(device: Device, reach: Reach) -> bool:
+    """Whether it is a block's total that a file which scans only stores: that of the last block is never read."""
+    if reach.sink.name != "sum" or not any(name in other.calls for other in device.module.devices for name in SCANS):
+        return False
+    return bool(reach.sink.node in device.parents) and _only_stored(device, reach.sink.node)
+
+
+def _only_stored(device: Device, node: ast.expr) -> bool:
+    parent = device.parents[node]
+    if isinstance(parent, ast.Assign):
+        uses = [use for item in device.bound_to.get(node, ()) for use in item.uses]
+        return bool(uses) and all(_only_stored(device, use) for use in uses)
+    call = device.call_of.get(parent) if isinstance(parent, ast.Call) else None
+    return call is not None and call.name == "store" and call.argument("value") is node
 
 
 def _hit(device: Device, sink: ast.Call, loads: list[tuple[Call, list[Reach]]]) -> Hit:

@@ -94,8 +94,8 @@ def _bounded(device: Device) -> frozenset[str]:
     found: frozenset[str] = frozenset()
     for compare in device.compare_nodes:
         found = found.union(*(device.sources(item) for item in (compare.left, *compare.comparators)))
-    for node in device.parents:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mod, ast.BitAnd)):
+    for node in device.nodes(ast.BinOp):
+        if isinstance(node.op, (ast.Mod, ast.BitAnd)):
             found |= device.sources(node.left)
     for call in device.called(*_BOUNDING):
         found = found.union(*(device.sources(item) for item in call.node.args))

@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kgate.lint.rule import WARNING, Example, Hit, Rule
+from kgate.lint.rules.memory.assumed_unit_stride import unchecked
 
 if TYPE_CHECKING:
+    from kgate.lint.linking import Project
     from kgate.lint.model.calls import Call
     from kgate.lint.model.device import Device
+    from kgate.lint.records import Candidate
+    from kgate.source.records import Finding
 
 RULE = Rule(
     code="KG206",
@@ -24,8 +28,9 @@ RULE = Rule(
     ),
     remedy="Multiply the index by the stride, or remove the parameter and check the layout in the launcher.",
     quiet=(
-        "Parameters whose name begins with `_`, kernels that use none of the tensor's strides, and tensors that are "
-        "only accessed through block pointers or helpers."
+        "Strides that the launcher fixes (its own `torch.empty`, `.contiguous()`, a literal), parameters whose name "
+        "begins with `_`, kernels that use none of the tensor's strides, and tensors that are only accessed through "
+        "block pointers or helpers."
     ),
     sources=("ModelTC/LightLLM#1467",),
     invalid=(
@@ -41,6 +46,11 @@ RULE = Rule(
                 n = tl.arange(0, BLOCK)
                 x = tl.load(x_ptr + m * stride_xm + n * stride_xn, mask=n < N)
                 tl.store(y_ptr + m * stride_ym + n, x, mask=n < N)
+
+            def copy_into(x, y):
+                copy[(x.shape[0],)](
+                    x, y, x.stride(0), x.stride(1), y.stride(0), y.stride(1), x.shape[1], BLOCK=1024
+                )
             """,
             note="LightLLM#1467, before: the stride of the output's last axis is passed and ignored.",
         ),
@@ -80,6 +90,7 @@ RULE = Rule(
 )
 
 _STRIDE = re.compile(r"stride", re.IGNORECASE)
+_OWN_STRIDE = re.compile(r"([A-Za-z_]\w*)\.stride\(-?\d+\)$")
 _AXIS = re.compile(
     r"^(stride_[a-z0-9_]*?)_?([a-z]|\d|\d\d)$|^(\w+_strides?_?)([a-z]{1,2}|\d)$|^(strides?_\w+)_([a-z]{1,6}|\d)$",
     re.IGNORECASE,
@@ -97,16 +108,35 @@ def check(device: Device) -> Iterator[Hit]:
     used = {name for name in strides if any(item.uses for item in device.bindings.get(name, ()))}
     for name in strides:
         if name not in used:
-            siblings = [other for other in used if tensor_of(other) and tensor_of(other) == tensor_of(name)]
+            siblings = [
+                other for other in strides if other in used and tensor_of(other) and tensor_of(other) == tensor_of(name)
+            ]
             if siblings:
                 yield Hit(
                     device.bindings[name][0].statement,
                     f"{name} is never used, while {siblings[0]} is: the kernel ignores the layout of that axis",
                     f"multiply the index of that axis by {name}, or drop the parameter and check the layout in the "
                     "launcher",
+                    data={"stride": name},
                 )
     if used:
         yield from _forgotten(device, used)
+
+
+@RULE.decide
+def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
+    """A finding where some launch passes a stride of a tensor as it came, of whatever layout that is."""
+    device = project.device(candidate.path, candidate.symbol)
+    for launch in device.launches if device is not None else ():
+        argument = launch.arguments.get(candidate.data["stride"])
+        if argument is None:
+            continue
+        found = _OWN_STRIDE.match(argument.form)
+        if found is not None and unchecked(project, (launch.path, launch.launch.by), found.group(1)):
+            yield project.confirm(
+                RULE, candidate, f"{candidate.message}, and {launch.launch.by} passes {argument.form}"
+            )
+            return
 
 
 def tensor_of(stride: str) -> str:

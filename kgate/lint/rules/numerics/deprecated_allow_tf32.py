@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from kgate.lint.model.device import Device
-from kgate.lint.rule import SAFE, WARNING, Example, Hit, Rule
+from kgate.lint.rule import FORKS, SAFE, WARNING, Example, Hit, Rule
 from kgate.source.records import Edit, Fix
 
 RULE = Rule(
     code="KG307",
     name="deprecated-allow-tf32",
     severity=WARNING,
+    except_in=FORKS,
     summary="`tl.dot` is given `allow_tf32`, which is deprecated in favour of `input_precision`.",
     why=(
         "The argument says only whether TF32 may be used; `input_precision` says what is meant (`tf32`, `tf32x3`, "

@@ -9,7 +9,7 @@ from kgate.lint.linking import Project
 from kgate.lint.model.calls import Call
 from kgate.lint.model.device import Device
 from kgate.lint.records import Candidate
-from kgate.lint.rule import UNSAFE, WARNING, Example, Hit, Rule
+from kgate.lint.rule import FORKS, UNSAFE, WARNING, Example, Hit, Rule
 from kgate.lint.rules.numerics._dtypes import dtypes_of
 from kgate.source.records import Edit, Finding, Fix
 
@@ -17,6 +17,7 @@ RULE = Rule(
     code="KG306",
     name="dot-without-input-precision",
     severity=WARNING,
+    except_in=FORKS,
     summary="`tl.dot` multiplies float32 operands and does not say in which precision.",
     why=(
         "The default differs: TF32, with ten bits of mantissa, on NVIDIA, and IEEE on AMD. The same kernel then has "

@@ -114,9 +114,9 @@ def _bounded_by_loop(device: Device, node: ast.AST, loaded: set[str]) -> bool:
 def _guarded(device: Device) -> bool:
     """Whether anything in the function is compared with ``-inf``."""
     return any(
-        isinstance(node, ast.Compare)
-        and any(_is_minus_infinity(device, item) for item in (node.left, *node.comparators))
-        for node in device.parents
+        _is_minus_infinity(device, item)
+        for node in device.nodes(ast.Compare)
+        for item in (node.left, *node.comparators)
     )
 
 

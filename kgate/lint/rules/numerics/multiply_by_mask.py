@@ -64,10 +64,10 @@ def check(device: Device) -> Iterator[Hit]:
     masks = _masks(device)
     if not masks:
         return
-    for node in device.parents:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+    for node in device.nodes(ast.BinOp):
+        if isinstance(node.op, ast.Mult):
             for value, mask in ((node.left, node.right), (node.right, node.left)):
-                if _is_mask(device, mask, masks) and device.type_of(value).startswith(("float", "bfloat")):
+                if device.type_of(value).startswith(("float", "bfloat")) and _is_mask(device, mask, masks):
                     if _cleared(device, value, mask):
                         break
                     shown = device.module.segment(mask)
