@@ -358,6 +358,15 @@ class Project:
         return found
 
     @cached_property
+    def callers(self) -> dict[HostKey, list[tuple[HostKey, dict[str, str]]]]:
+        """Host function to the host functions that call it, with the forms of what they give for its parameters."""
+        found: dict[HostKey, list[tuple[HostKey, dict[str, str]]]] = {}
+        for key in self.hosts:
+            for callee, forms in self.calls_of(key):
+                found.setdefault(callee, []).append((key, forms))
+        return found
+
+    @cached_property
     def _plain_calls(self) -> dict[HostKey, list[Launch]]:
         found: dict[HostKey, list[Launch]] = {}
         for path, facts in self.files.items():

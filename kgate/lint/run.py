@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kgate.lint.analysis import CUDA_SUFFIXES, Settings, no_collection
 from kgate.lint.judging import coded
 from kgate.lint.judging import findings_of as judge
+from kgate.lint.project import open_project, relative
 from kgate.lint.records import LintFacts
 from kgate.lint.registry import rules
 from kgate.lint.selection import Selection
@@ -20,13 +22,12 @@ from kgate.lint.suppress import ABOUT_COMMENTS, add_ignores_to
 from kgate.lint.suppress import apply as apply_suppressions
 from kgate.lint.suppress import check as check_suppressions
 from kgate.source.cache import FactsStore, Tree
-from kgate.source.config import Config, ConfigError, load_config_from
+from kgate.source.config import Config
 from kgate.source.index import Index, build_index
 from kgate.source.records import Finding
 
 if TYPE_CHECKING:
     from kgate.lint.changed import ChangedLines
-    from kgate.source.git import Repository
 
 CUDA_ALWAYS = (".cu", ".cuh", ".hip")
 """Suffixes of files that are CUDA C++ whatever is in them."""
@@ -100,7 +101,7 @@ class _Run:
         self.options, self.env = options, env
         writes = options.fix or options.add_ignore is not None
         self.project = open_project(folder, env, working=writes)
-        self.wanted = [_relative(folder, path, self.project.top) for path in options.paths]
+        self.wanted = [relative(folder, path, self.project.top) for path in options.paths]
         self.changed: ChangedLines | None = None
         self.index: Index | None = None
         self.suppressed = 0
@@ -140,8 +141,12 @@ class _Run:
 
     def look(self) -> list[Finding]:
         """The findings of the tree as it is now, in the order of file and place."""
+        gc.unfreeze()  # what the look before has left
         with no_collection():
-            return self._look()
+            try:
+                return self._look()
+            finally:
+                gc.freeze()  # facts and index live on and hold no garbage: no collection has to go through them
 
     def _look(self) -> list[Finding]:
         project, options = self.project, self.options
@@ -287,72 +292,6 @@ def _require_notes(index: Index, config: Config) -> list[str]:
     return []
 
 
-class OpenProject:
-    """The project that a folder lies in: its tree, its configuration, and where facts are remembered."""
-
-    def __init__(
-        self, top: Path, config: Config, cache: Path | None, snapshot: Callable[[], Any], repository: Repository | None
-    ) -> None:
-        self.top = top
-        self.config = config
-        self.cache = cache
-        self._snapshot = snapshot
-        self.repository = repository
-        self._first: Any = None
-
-    def opened_with(self, tree: Any) -> OpenProject:
-        """Hand over the snapshot that the configuration was read from, which is the first one that is asked for."""
-        self._first = tree
-        return self
-
-    def snapshot(self) -> Any:
-        """A snapshot of the tree as it is now; the first time, as it was when the project was opened."""
-        first, self._first = self._first, None
-        return self._snapshot() if first is None else first
-
-    def changed_lines(self, base: str | None) -> ChangedLines:
-        """What differs from a commit, or from what a check would compare with. Raises ConfigError without git."""
-        from kgate.lint.changed import changed_lines
-
-        if self.repository is None:
-            raise ConfigError("is in no git repository", path=str(self.top), remedy="leave --changed out")
-        return changed_lines(self.repository, base)
-
-
-def open_project(folder: Path, env: Mapping[str, str], *, working: bool = False) -> OpenProject:
-    """Open the project that a folder lies in; with ``working``, its working tree even in a hook."""
-    from kgate.source.config import load_config
-    from kgate.source.git import GitError, Repository, index_snapshot, worktree_snapshot
-
-    try:
-        repository = Repository(folder, env=env)
-        top = repository.toplevel
-    except GitError as error:
-        if "not in a git repository" not in error.message:
-            raise
-        from kgate.source.folder import FolderSnapshot
-
-        return OpenProject(folder, load_config_from(folder), None, lambda: FolderSnapshot(folder), None)
-    hook = not working and (bool(env.get("PRE_COMMIT")) or bool(env.get("GIT_INDEX_FILE")))
-    index_file = env.get("GIT_INDEX_FILE", "")
-
-    def snapshot() -> Any:
-        if hook:
-            return index_snapshot(repository, Path(top / index_file) if index_file else None)
-        return worktree_snapshot(repository)
-
-    tree = snapshot()
-    files = tree.files()
-    config = load_config(lambda path: tree.read(path) if path in files else None)
-    from kgate.baselines.workspace import workspace
-
-    try:
-        cache: Path | None = workspace(top) / "facts"
-    except OSError:
-        cache = None  # a tree that cannot be written is read without a cache
-    return OpenProject(top, config, cache, snapshot, repository).opened_with(tree)
-
-
 class Overlay:
     """A tree with some files replaced, which fixes that are only shown are looked for in."""
 
@@ -377,14 +316,6 @@ class Overlay:
         wanted = list(paths)
         found = dict(self.tree.read_many([path for path in wanted if path not in self.contents]))
         return {path: self.contents[path] if path in self.contents else found[path] for path in wanted}
-
-
-def _relative(folder: Path, path: str, top: Path) -> str:
-    place = (folder / path).resolve()
-    try:
-        return place.relative_to(top.resolve()).as_posix()
-    except ValueError:
-        raise ConfigError("lies outside the project", path=path, remedy=f"name a path inside {top}") from None
 
 
 def _inside(path: str, wanted: str) -> bool:

@@ -157,3 +157,26 @@ def test_what_was_analysed_before_an_interrupt_is_remembered(tmp_path: Path, mon
     second = store.LintStore(facts, cache, DEFAULT)
     second.read(paths)
     assert 0 < second.analysed < len(paths)
+
+
+def test_lint_opens_the_tree_once_and_sees_what_fixes_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kgate.lint import run
+    from kgate.source import git
+
+    project(tmp_path, 1)
+    taken: list[Path] = []
+    real = git.worktree_snapshot
+
+    def counted(repository: Repository) -> git.Snapshot:
+        taken.append(repository.toplevel)
+        return real(repository)
+
+    monkeypatch.setattr(git, "worktree_snapshot", counted)
+    look = run._Run(tmp_path, run.LintOptions(), {})
+    look.look()
+    assert len(taken) == 1
+    (tmp_path / "k001.py").write_text("import triton\n\n@triton.jit\ndef more(x):\n    return x\n")
+    look.look()
+    assert len(taken) == 2
+    assert look.index is not None
+    assert {item.identity for item in look.index.device_functions} == {"k000.py::kernel_0", "k001.py::more"}

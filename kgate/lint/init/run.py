@@ -17,6 +17,7 @@ from kgate.lint.init.project import Project
 from kgate.lint.init.references import Candidate, References
 from kgate.lint.init.registrations import Registrations
 from kgate.lint.init.writing import file_source, folded_import, function_lines, stub_source, wrapped_import
+from kgate.lint.project import open_project, relative
 from kgate.source.cache import Tree
 from kgate.source.config import Config
 from kgate.source.index import Index, build_index
@@ -122,11 +123,10 @@ def init(folder: Path, options: Options, progress: Any = None, env: Mapping[str,
 
     Raises InitError where a file is in the way, ConfigError, and GitError.
     """
-    from kgate.lint.init.tree import open_tree, relative
-
     shown = progress or Progress()
     shown.phase("reading the tree")
-    top, snapshot, config, cache = open_tree(folder, os.environ if env is None else env)
+    opened = open_project(folder, os.environ if env is None else env, working=True)
+    top, snapshot, config, cache = opened.top, opened.snapshot(), opened.config, opened.cache
     wanted = [relative(folder, path, top) for path in options.paths]
     output = relative(folder, options.output, top) if options.output else ""
     index = _index(snapshot, config, cache)

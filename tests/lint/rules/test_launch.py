@@ -289,3 +289,12 @@ def test_wide_lanes_halve_the_number_of_warps_of_a_configuration():
     """
     assert found("KG412", source.replace("TARGET", '"cuda:sm_90"')) == []
     assert "2,048 threads on hip:gfx942" in found("KG412", source.replace("TARGET", '"hip:gfx942"'))[0]
+
+
+def test_a_global_above_the_import_of_the_language_gets_no_fix():
+    source = (
+        "SIZE = 4\n\nimport triton\nimport triton.language as tl\n\n\n"
+        "@triton.jit\ndef fill(y_ptr):\n    tl.store(y_ptr + tl.program_id(0), SIZE)\n"
+    )
+    (finding,) = (item for item in lint_files({"kernel.py": source}) if item.code == "KG406")
+    assert finding.fixes == ()

@@ -60,8 +60,11 @@ def check(project: Project) -> Iterator[Finding]:
     if not suspects:
         return
     named: set[str] = set()
+    chains: set[str] = set()
     for path in index.paths:
-        named |= _named(index.facts(path))
+        _note(index.facts(path), named, chains)
+    for chain in chains:
+        named |= {chain.rpartition(".")[2], chain.partition(".")[0]}
     for item in suspects:
         name = item.identity.rpartition("::")[2]
         summary = project.device(item.path, name)
@@ -76,18 +79,16 @@ def check(project: Project) -> Iterator[Finding]:
             )
 
 
-def _named(facts: FileFacts) -> set[str]:
-    """Last parts of every name that a file uses, and the strings that it gives to calls."""
-    found = set(facts.exports or ())
+def _note(facts: FileFacts, found: set[str], chains: set[str]) -> None:
+    """Note the names that a file uses: the chains that it reads, what else it names, and strings that it hands over."""
+    found.update(facts.exports or ())
     used = [item.uses for item in facts.effects]
     for item in facts.definitions:
         used += [item.uses, *(decorator.uses for decorator in item.decorators)]
         found.add(item.alias.rpartition(".")[2])
     for uses in used:
-        for chain, _ in uses.refs:
-            found |= {chain.rpartition(".")[2], chain.partition(".")[0]}
+        chains.update(chain for chain, _ in uses.refs)
         found.update(site.chain.rpartition(".")[2] for site in uses.launches)
         for given in uses.given:
             found.update(value for value in given.positional if value)
     found.update(item.attribute for item in facts.imports if item.attribute)
-    return found

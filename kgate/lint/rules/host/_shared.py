@@ -122,17 +122,6 @@ def notes(project: Project, code: str, key: str = "host") -> dict[HostKey, dict[
     return known
 
 
-def callers(project: Project) -> dict[HostKey, list[tuple[HostKey, dict[str, str]]]]:
-    """Host function to the host functions that call it, with what they give for its parameters."""
-    known: dict[HostKey, list[tuple[HostKey, dict[str, str]]]] | None = project.__dict__.get("_host_callers")
-    if known is None:
-        known = project.__dict__["_host_callers"] = {}
-        for key in project.hosts:
-            for callee, forms in project.calls_of(key):
-                known.setdefault(callee, []).append((key, forms))
-    return known
-
-
 # Written parameters
 
 

@@ -141,10 +141,9 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
     if name is None:
         return
     guarded = _shared.notes(project, RULE.code)
-    others = [key[1] for key, data in guarded.items() if key[0] == candidate.path and data["launches"]]
-    bare = [
-        item for item in project.files[candidate.path].candidates if item.code == RULE.code and "unguarded" in item.data
-    ]
+    own = [item.data for item in project.files[candidate.path].candidates if item.code == RULE.code]
+    others = {data["host"] for data in own if "host" in data and guarded[candidate.path, data["host"]]["launches"]}
+    bare = [data for data in own if "unguarded" in data]
     if len(others) >= len(bare) and not _is_covered(project, (candidate.path, name), guarded, _DEPTH):
         other = min(others)
         yield project.confirm(
@@ -159,7 +158,7 @@ def _is_covered(project: Project, key: HostKey, guarded: dict[HostKey, dict[str,
     """Whether every caller sets the device, or is a backward pass, or is called by such ones only."""
     if key in guarded or key[1].endswith(".backward"):
         return True
-    found = [caller for caller, _ in _shared.callers(project).get(key, ()) if caller != key]
+    found = [caller for caller, _ in project.callers.get(key, ()) if caller != key]
     if not found and _shared.last(key[1]).startswith("_"):
         return True  # private, so something that is not seen calls it
     return bool(found) and depth > 0 and all(_is_covered(project, caller, guarded, depth - 1) for caller in found)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kgate.lint.model.device import FLOATS, INTEGERS, Device
 from kgate.lint.model.module import Module
-from kgate.lint.rule import ERROR, FORKS, SAFE, Example, Hit, Rule
+from kgate.lint.rule import ERROR, FORKS, UNSAFE, Example, Hit, Rule
 from kgate.lint.rules.launch._shared import edit
 from kgate.source.records import Fix
 
@@ -28,7 +28,7 @@ RULE = Rule(
         "`TRITON_ALLOW_NON_CONSTEXPR_GLOBALS`."
     ),
     sources=("linkedin/Liger-Kernel#1275", "flagos-ai/FlagGems#118", "triton-lang/triton#7322"),
-    fix=SAFE,
+    fix=UNSAFE,
     invalid=(
         Example(
             """
@@ -208,13 +208,28 @@ def _plain(module: Module, node: ast.expr, depth: int = 0) -> bool:
 
 
 def _fixes(module: Module, name: str) -> tuple[Fix, ...]:
-    """Wrap the value, where nothing but device functions of the file reads the name."""
+    """Wrap the value, where only device functions of the file read the name; unsafe, as another file may read it."""
     values = module.constants[name]
-    language = next((local for local, origin in module.imports.items() if origin == "triton.language"), "")
-    if len(values) != 1 or values[0] is None or not language or not _for_devices_only(module, name):
+    if len(values) != 1 or values[0] is None or not _for_devices_only(module, name):
+        return ()
+    language = _language_before(module, values[0].lineno)
+    if not language:
         return ()
     change = edit(module, values[0], "wrap", f"{language}.constexpr(", ")")
-    return (Fix(f"Make {name} a tl.constexpr", True, (change,)),)
+    return (Fix(f"Make {name} a tl.constexpr", False, (change,)),)
+
+
+def _language_before(module: Module, line: int) -> str:
+    """The name of ``triton.language`` in a file, where it is imported above a line without conditions; else empty."""
+    for statement in module.tree.body:
+        if statement.lineno >= line:
+            break
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for alias in statement.names:
+                name = alias.asname or alias.name
+                if module.imports.get(name) == "triton.language":
+                    return name
+    return ""
 
 
 def _for_devices_only(module: Module, name: str) -> bool:

@@ -223,6 +223,5 @@ def _undeclared(project: Project, device: LinkedDevice, parameter: Parameter) ->
 
 
 def _finding(project: Project, device: LinkedDevice, path: str, symbol: str, given: Argument, message: str) -> Finding:
-    return project.finding(
-        RULE, path, given.place, message, "make it a plain parameter, or round it to a power of two", symbol=symbol
-    )
+    remedy = "make it a plain parameter; a block size is rounded to a power of two, and the true size passed beside it"
+    return project.finding(RULE, path, given.place, message, remedy, symbol=symbol)

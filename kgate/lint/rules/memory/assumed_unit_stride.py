@@ -383,7 +383,7 @@ def unchecked(project: Project, key: HostKey, parameter: str, depth: int = _DEPT
     """Whether a tensor reaches a host function from outside with nobody looking at its strides."""
     if _is_handled(project, key, parameter) or depth == 0:
         return False
-    callers = _callers(project).get(key, ())
+    callers = project.callers.get(key, ())
     if not callers:
         return key[1].rpartition(".")[2] not in ("backward", "setup_context")
     return any(
@@ -409,15 +409,4 @@ def _notes(project: Project) -> dict[HostKey, dict[str, Any]]:
             for item in facts.candidates
             if item.code == RULE.code and "host" in item.data
         }
-    return known
-
-
-def _callers(project: Project) -> dict[HostKey, list[tuple[HostKey, dict[str, str]]]]:
-    """Host function to the host functions that call it, with what they give for its parameters."""
-    known: dict[HostKey, list[tuple[HostKey, dict[str, str]]]] | None = project.__dict__.get("_callers")
-    if known is None:
-        known = project.__dict__["_callers"] = {}
-        for key in project.hosts:
-            for callee, forms in project.calls_of(key):
-                known.setdefault(callee, []).append((key, forms))
     return known

@@ -211,6 +211,16 @@ def _only_stored(device: Device, node: ast.expr) -> bool:
     if isinstance(parent, ast.Assign):
         uses = [use for item in device.bound_to.get(node, ()) for use in item.uses]
         return bool(uses) and all(_only_stored(device, use) for use in uses)
+    if isinstance(parent, ast.AugAssign):
+        return device.loops.get(parent) is not None  # the running total, which the last block's is added to as well
+    if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Add):
+        other = parent.right if parent.left is node else parent.left
+        statement = device.parents[parent]
+        return (
+            isinstance(statement, ast.Assign)
+            and isinstance(other, ast.Name)
+            and any(isinstance(target, ast.Name) and target.id == other.id for target in statement.targets)
+        )
     call = device.call_of.get(parent) if isinstance(parent, ast.Call) else None
     return call is not None and call.name == "store" and call.argument("value") is node
 
@@ -240,16 +250,21 @@ def _pointers(device: Device, call: Call) -> list[str]:
 
 
 def _filled(device: Device, factor: ast.expr) -> bool:
-    """Whether a factor is a load whose masked lanes are filled."""
+    """Whether a factor is made from a load whose masked lanes are filled, in ways that keep a zero."""
     factor = device.value_of(factor)
-    while isinstance(factor, ast.Call):
-        call = device.call_of.get(factor)
-        if call is None or call.name not in ("load", "to", "cast"):
-            return False
-        if call.name == "load":
-            return call.argument("other") is not None
-        factor = device.value_of(call.first) if call.first is not None else factor
-    return False
+    if isinstance(factor, ast.BinOp):
+        sides = (factor.left, factor.right) if isinstance(factor.op, ast.Mult) else (factor.left,)
+        return isinstance(factor.op, (ast.Mult, ast.Div)) and any(_filled(device, side) for side in sides)
+    if isinstance(factor, ast.Subscript):
+        return _filled(device, factor.value)
+    call = device.call_of.get(factor) if isinstance(factor, ast.Call) else None
+    if call is None or call.first is None:
+        return False
+    if call.name == "load":
+        return call.argument("other") is not None
+    return call.name in ("to", "cast", "trans", "reshape", "broadcast_to", "expand_dims") and _filled(
+        device, call.first
+    )
 
 
 def _other_filled(device: Device, reach: Reach) -> bool:

@@ -85,7 +85,7 @@ def check(device: Device) -> Iterator[Hit]:
         yield Hit(
             found[0][1],
             f"`allow_tf32` of tl.dot is deprecated{others}",
-            "say with input_precision what is meant",
+            "say with input_precision what is meant, or drop it where the operands are half types",
             fixes=_fixes(device, found),
         )
 

@@ -20,8 +20,8 @@ RULE = Rule(
     except_in=FORKS,
     summary="`tl.dot` multiplies float32 operands and does not say in which precision.",
     why=(
-        "The default differs: TF32, with ten bits of mantissa, on NVIDIA, and IEEE on AMD. The same kernel then has "
-        "errors of 1e-3 on one device and 1e-7 on the other, and the default has changed before."
+        "The default differs: TF32, with ten bits of mantissa, on NVIDIA and gfx942, IEEE on gfx90a and gfx950. The "
+        "same kernel then has errors of 1e-3 on one device and 1e-7 on the other, and the default has changed before."
     ),
     remedy='Say `input_precision="ieee"`, `"tf32x3"` or `"tf32"`, whichever is meant.',
     quiet="Operands that are not float32, or whose declared dtypes have no float32.",
@@ -148,7 +148,8 @@ def _hit(device: Device, calls: list[Call], data: dict[str, Any] | None) -> Hit:
     others = f" (in {len(calls)} dots of {device.name})" if len(calls) > 1 else ""
     return Hit(
         calls[0].node,
-        f"float32 operands are multiplied in the backend's default precision, tf32 on NVIDIA and ieee on AMD{others}",
+        "float32 operands are multiplied in the target's default precision, tf32 on NVIDIA and gfx942, ieee elsewhere"
+        + others,
         "say input_precision",
         fixes=(Fix('Write input_precision="ieee"', False, edits),),
         data=data,
