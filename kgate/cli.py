@@ -14,7 +14,7 @@ from kgate._version import __version__
 
 EXIT_CODES = """\b
 Exit codes: 0 pass or warn, 1 a finding, 2 usage, configuration or baseline,
-3 could not decide, 4 infrastructure failed or nothing ran."""
+3 could not decide, 4 infrastructure or kgate itself failed, or nothing ran."""
 
 
 class _Group(click.Group):
@@ -37,14 +37,27 @@ class _Group(click.Group):
             _silence_stdout()
             sys.exit(141)
         except Exception as error:
-            told = as_user_error(error)
-            if told is None:
-                raise
+            told = as_user_error(error) or _own_fault(error, context)
             code, message, remedy = told
             click.echo(f"kgate: {message}", err=True)
             if remedy:
                 click.echo(f"    {remedy}", err=True)
             sys.exit(code)
+
+
+def _own_fault(error: Exception, context: click.Context) -> tuple[int, str, str]:
+    """Exit code, message and remedy of an error that nobody foresaw: it is no finding, so it never exits with 1."""
+    import traceback
+
+    if context.params.get("debug"):
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+        remedy = "this is a fault of kgate; please report it with the lines above"
+    else:
+        remedy = "this is a fault of kgate; please report it with what `kgate --debug` prints before the same command"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    said = " ".join(str(error).split())
+    kind = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return 4, f"{kind} ({Path(last.filename).name}:{last.lineno})", remedy
 
 
 def _silence_stdout() -> None:
@@ -55,7 +68,8 @@ def _silence_stdout() -> None:
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
 @click.version_option(__version__, "-V", "--version", prog_name="kgate")
-def main() -> None:
+@click.option("--debug", is_flag=True, envvar="KGATE_DEBUG", help="Show the traceback of a fault of kgate's own.")
+def main(debug: bool) -> None:
     """A linter and merge gate for compute kernels.
 
     Every kernel declares what it supports (envelope), what it must equal (reference) and what runs otherwise
@@ -149,13 +163,20 @@ def _writable(output: Path | None, folder: Path | None) -> None:
     """Find out before a long run whether its results can be written."""
     try:
         if output is not None:
-            output.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(output.parent)
             output.open("a").close()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         place = error.filename or output or folder
         raise click.UsageError(f"{place}: {error.strerror or error}; name another place for the results") from None
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of a report where it is missing, below the current one only: elsewhere it is a slip."""
+    if not folder.exists() and Path.cwd() not in folder.resolve().parents:
+        raise click.UsageError(f"{folder}: there is no such folder; make it, or name another place for the results")
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _render(report: Any, style: str, output: Path | None, verbose: bool) -> None:
@@ -336,7 +357,11 @@ def lint(paths: tuple[str, ...], watch: bool, output: Path | None, **options: An
 
     try:
         keep_watch(
-            Path.cwd(), lambda: _lint_again(paths, output, options), lambda: sleep(0.4), settle=lambda: sleep(0.1)
+            Path.cwd(),
+            lambda: _lint_again(paths, output, options),
+            lambda: sleep(0.4),
+            settle=lambda: sleep(0.1),
+            output=output,
         )
     except KeyboardInterrupt:
         click.echo("")
@@ -347,6 +372,11 @@ def _check_lint(options: dict[str, Any]) -> None:
     reason = options["add_ignore"]
     if reason is not None and not reason.strip():
         raise click.UsageError("--add-ignore takes the reason why the findings may stay, and it is empty")
+    if reason is not None:
+        from kgate.lint.suppress import is_reason
+
+        if not is_reason(reason):
+            raise click.UsageError(f"--add-ignore takes the reason why the findings may stay; {reason!r} reads as none")
     doing = [name for name in ("fix", "diff", "add_ignore") if options[name] not in (False, None)]
     if len(doing) > 1:
         first, second = (f"--{name.replace('_', '-')}" for name in doing[:2])
@@ -402,14 +432,15 @@ def _lint(
     report = LintReport(result, reader(Path.cwd()), by_code(), quiet, output is None and _in_colour())
     stream: Any = io.StringIO() if output else sys.stdout
     if options["diff"]:
-        stream.write(result.diff)
+        _save_bytes(output, result.diff.encode("utf-8", "surrogateescape"))
         if not quiet:
             click.echo("\n".join([*(f"note: {note}" for note in result.notes), *summary(result)]), err=True)
     elif statistics:
         render_statistics(report, stream, style)
     else:
         render_findings(report, stream, style)
-    _save(output, stream)
+    if not options["diff"]:
+        _save(output, stream)
     if exit_zero:
         return 0
     if options["diff"]:
@@ -440,6 +471,17 @@ def _save(output: Path | None, stream: Any) -> None:
         click.echo(stream.getvalue())
 
 
+def _save_bytes(output: Path | None, report: bytes) -> None:
+    """Write or print a report whose every byte counts."""
+    if output is not None:
+        try:
+            output.write_bytes(report)
+            return
+        except OSError as error:
+            click.echo(f"kgate: {output}: {error.strerror or error}; the report follows", err=True)
+    click.echo(report, nl=False)
+
+
 @main.command()
 @click.argument("code", required=False)
 @click.option("--all", "everything", is_flag=True, help="Every rule.")
@@ -453,7 +495,12 @@ def rule(code: str | None, everything: bool, style: str, output: Path | None) ->
     from kgate.lint.documentation import UnknownRule, explained, explained_all, write_pages
 
     if everything and style == "markdown" and output is not None:
-        for name in write_pages(output):
+        try:
+            names = write_pages(output)
+        except OSError as error:
+            place = error.filename or output
+            raise click.UsageError(f"{place}: {error.strerror or error}; name another folder for the pages") from None
+        for name in names:
             click.echo(f"wrote {output / name}", err=True)
         return
     try:

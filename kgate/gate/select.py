@@ -14,7 +14,7 @@ from kgate.baselines.store import Layout
 from kgate.baselines.workspace import workspace
 from kgate.gate.errors import UsageError
 from kgate.source.affected import affected, removed_kernels, renamed_kernels
-from kgate.source.config import Config, ConfigError, Root, load_config
+from kgate.source.config import Config, ConfigError, Root, check_folders, load_config
 from kgate.source.git import Comparison, Repository, Snapshot, changed_paths, resolve
 from kgate.source.index import Index, build_index
 from kgate.source.records import Affected, Declaration, Finding, Reason, Removed, Step
@@ -75,19 +75,6 @@ def state_folder(repository: Repository) -> Path:
         return workspace(elsewhere)
 
 
-def _check_folders(head: Snapshot, config: Config) -> None:
-    """Every configured folder must be there: a misspelt one would hide what lies in the right one."""
-    files = head.files()
-    for root in config.roots:
-        for folder in [root.path, *(root.join(item) for item in root.src)]:
-            if folder != "." and files and not any(path.startswith(f"{folder}/") for path in files):
-                raise ConfigError(
-                    f"there is no folder {folder!r} in {head.label}",
-                    path=config.path,
-                    remedy="correct it, or remove it",
-                )
-
-
 def config_of(snapshot: Snapshot) -> Config:
     """The configuration that a tree holds."""
     files = snapshot.files()
@@ -119,7 +106,7 @@ def select(
     repository = Repository(folder, env=environment)
     comparison = resolve(repository, base, head, environment, staged=True if staged else None)
     config = config_of(comparison.head)
-    _check_folders(comparison.head, config)
+    check_folders(config, comparison.head.files(), comparison.head.label)
     state = state_folder(repository)
     before = comparison.base
     base_config = None if before is None else _base_config(before)

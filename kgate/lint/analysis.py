@@ -76,7 +76,7 @@ class _Analysis:
         except RecursionError:
             place = (1, 1, 1, 1)
             message = "the file is nested too deeply for the rules; none of them has looked at all of it"
-            self.findings.append(LocalFinding(CRASH, "note", place, message))
+            self.findings.append(LocalFinding(CRASH, "warning", place, message))
         return LintFacts(
             tuple(self.findings),
             tuple(self.candidates),
@@ -134,7 +134,7 @@ class _Analysis:
         except Exception as error:  # one rule's mistake must not cost the findings of the others
             place = (1, 1, 1, 1)
             message = f"{rule.code} {rule.name} failed here ({type(error).__name__}: {error}); please report it"
-            self.findings.append(LocalFinding(CRASH, "note", place, message))
+            self.findings.append(LocalFinding(CRASH, "warning", place, message))
 
     def _take(self, rule: Rule, hit: Hit, symbol: str) -> None:
         place = self._place(hit.node)
@@ -163,15 +163,13 @@ def _analyse_cuda(path: str, raw: bytes) -> LintFacts:
         analysis._cuda(source)
         devices += source.summaries
     text = raw.decode("utf-8", "replace")
-    suppressions = suppressions_of_cuda(text) if "kgate:" in text else ()
+    suppressions = suppressions_of_cuda(text)
     return LintFacts(
         tuple(analysis.findings), tuple(analysis.candidates), tuple(devices), (), (), suppressions, raw.count(b"\n")
     )
 
 
 def _suppressions(text: str) -> tuple[Suppression, ...]:
-    if "kgate:" not in text:
-        return ()
     from kgate.lint.suppress import suppressions_of
 
     return suppressions_of(text)

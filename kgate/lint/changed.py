@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kgate.lint.suppress import UNREADABLE
 from kgate.source.records import Finding
 
 if TYPE_CHECKING:
@@ -27,13 +28,16 @@ class ChangedLines:
     """What was compared with what."""
 
     def touch(self, finding: Finding) -> bool:
-        """Whether a finding's lines hold a changed one, or span a removal."""
+        """Whether a finding's lines hold a changed one, or span a removal; about a whole file, any will do."""
         if self.files is None:
             return True
+        ranges = self.files.get(finding.path, ())
+        if finding.code == UNREADABLE:
+            return bool(ranges)  # a bracket is missed where it was opened, and taken out anywhere
         last = max(finding.line, finding.end_line)
         return any(
             start <= last and finding.line <= end if start <= end else finding.line < start <= last
-            for start, end in self.files.get(finding.path, ())
+            for start, end in ranges
         )
 
     def narrow(self, findings: Iterable[Finding]) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import textwrap
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kgate.lint.examples import default_path, read
-from kgate.lint.rule import FAMILIES, SAFE, Example, Rule
+from kgate.lint.rule import EITHER, FAMILIES, SAFE, UNSAFE, Example, Rule
 
 WIDTH = 100
 INDEX = "README.md"
@@ -23,6 +24,15 @@ _TITLES = {
     "cuda": "CUDA C++",
     "baselines": "Baselines",
 }
+_HOW_TO_FIX = {
+    SAFE: "`kgate lint --fix` mends it.",
+    UNSAFE: "`kgate lint --fix --unsafe-fixes` mends it; look at the change, as it may alter what is computed.",
+    EITHER: (
+        "`kgate lint --fix` mends it where what is computed stays right, `kgate lint --fix --unsafe-fixes` elsewhere; "
+        "look at the change then."
+    ),
+}
+_MARKS = {"": "", SAFE: "✓", UNSAFE: "~", EITHER: "✓ ~"}
 _PAGE = re.compile(r"KG\d{3}-[a-z0-9-]+\.md")
 _REPORT = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 
@@ -54,12 +64,7 @@ def _sections(rule: Rule) -> list[tuple[str, str]]:
     """Title and text of what a rule says of itself, in order."""
     found = [("Why", rule.why), ("What to do", rule.remedy), ("What keeps it quiet", rule.quiet)]
     if rule.fix:
-        how = (
-            "`kgate lint --fix` mends it."
-            if rule.fix == SAFE
-            else "`kgate lint --fix --unsafe-fixes` mends it; look at the change, as it may alter what is computed."
-        )
-        found.append(("Fix", how))
+        found.append(("Fix", _HOW_TO_FIX[rule.fix]))
     found.append(("Why it is off by default", rule.off_because))
     if rule.covers and rule.covers != (rule.name,):
         found.append(("Findings under this code", ", ".join(rule.covers)))
@@ -164,8 +169,13 @@ def index(rules: Iterable[Rule]) -> str:
 
 def _row(rule: Rule) -> str:
     link = f"[{rule.name}]({page_name(rule)})"
-    fix = {"": "", SAFE: "✓"}.get(rule.fix, "~")
-    cells = (rule.code, link if rule.default else f"({link})", rule.severity, fix, rule.summary.replace("|", "\\|"))
+    cells = (
+        rule.code,
+        link if rule.default else f"({link})",
+        rule.severity,
+        _MARKS[rule.fix],
+        rule.summary.replace("|", "\\|"),
+    )
     return f"| {' | '.join(cells)} |"
 
 
@@ -238,7 +248,12 @@ def explained(code: str, style: str) -> str:
     catalogue = Catalogue(rules())
     rule = catalogue.rule(code)
     if rule is None:
-        raise UnknownRule(f"there is no rule {code!r}", catalogue.nearest(code))
+        family = sorted(catalogue.codes(code.upper()))
+        if len(family) > 1:
+            remedy = f"name one of them, such as {family[0]}; `kgate rule --all` lists them"
+            raise UnknownRule(f"{code} stands for {len(family)} rules", remedy)
+        shown = os.fsencode(code).decode("utf-8", "backslashreplace")
+        raise UnknownRule(f"there is no rule '{shown}'", catalogue.nearest(code))
     if style == "json":
         return _json({"schema": "kgate.rules/1", "rules": [as_dict(rule)]})
     return as_markdown(rule) if style == "markdown" else as_text(rule)
@@ -273,7 +288,7 @@ def write_pages(folder: Path) -> list[str]:
     from kgate.lint.registry import rules
 
     wanted = pages(rules())
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     changed = []
     for name, content in wanted.items():
         place = folder / name

@@ -20,7 +20,7 @@ _NAMED = re.compile(r"(?:(?:async\s+)?def\s+|class\s+)?(?P<name>[\w.]+)")
 def findings_of(index: Index, config: Config, files: Mapping[str, LintFacts]) -> list[Finding]:
     """Every finding of every rule, selected or not, by file and place."""
     project = Project(index, config, files)
-    found = [coded(item, index) for item in index.findings]
+    found = [_failing(coded(item, index)) for item in index.findings]
     for path, facts in files.items():
         found += [_found(path, item) for item in facts.findings]
     codes = by_code()
@@ -48,6 +48,13 @@ def coded(finding: Finding, index: Index) -> Finding:
     if (finding.line, finding.column) == (finding.end_line, finding.end_column):
         finding = _spread(finding, index)
     return finding if rule is None else dataclasses.replace(finding, code=rule.code, name=finding.code)
+
+
+def _failing(finding: Finding) -> Finding:
+    """A file that cannot be read fails the linter whatever is in it; the gate tells files that declare from others."""
+    if finding.name != "unreadable-file":
+        return finding
+    return dataclasses.replace(finding, severity=by_name()[finding.name].severity)
 
 
 def _spread(finding: Finding, index: Index) -> Finding:

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgate.source.config import Config, ConfigError, load_config, load_config_from
+from kgate.source.config import (
+    FILES,
+    Config,
+    ConfigError,
+    check_file,
+    check_folders,
+    load_config,
+    load_config_from,
+)
 
 if TYPE_CHECKING:
     from kgate.lint.changed import ChangedLines
@@ -62,7 +70,10 @@ def open_project(folder: Path, env: Mapping[str, str], *, working: bool = False)
             raise
         from kgate.source.folder import FolderSnapshot
 
-        return OpenProject(folder, load_config_from(folder), None, lambda: FolderSnapshot(folder), None)
+        loose = FolderSnapshot(folder)
+        config = load_config_from(folder)
+        check_folders(config, loose.files(), "this folder")
+        return OpenProject(folder, config, None, lambda: FolderSnapshot(folder), None).opened_with(loose)
     hook = not working and (bool(env.get("PRE_COMMIT")) or bool(env.get("GIT_INDEX_FILE")))
     index_file = env.get("GIT_INDEX_FILE", "")
 
@@ -73,7 +84,11 @@ def open_project(folder: Path, env: Mapping[str, str], *, working: bool = False)
 
     tree = snapshot()
     files = tree.files()
+    for name in FILES if not hook else ():
+        if name not in files:
+            check_file(top / name)
     config = load_config(lambda path: tree.read(path) if path in files else None)
+    check_folders(config, files, tree.label)
     from kgate.baselines.workspace import workspace
 
     try:
@@ -118,15 +133,19 @@ def reader(folder: Path) -> Callable[[str], bytes | None]:
     return read
 
 
-def state(folder: Path) -> dict[str, tuple[int, int]]:
+def state(folder: Path, without: Path | None = None) -> dict[str, tuple[int, int]]:
     """Path to time of change and size of every file below a folder that can change what the linter says.
 
-    Hidden folders, virtual environments and caches are passed over.
+    Hidden folders, virtual environments and caches are passed over, and the file ``without``, by whatever name.
     """
-    return dict(_files(str(folder)))
+    try:
+        own = None if without is None else os.stat(without)
+    except OSError:
+        own = None
+    return dict(_files(str(folder), own))
 
 
-def _files(folder: str) -> Iterator[tuple[str, tuple[int, int]]]:
+def _files(folder: str, own: os.stat_result | None) -> Iterator[tuple[str, tuple[int, int]]]:
     waiting = [folder]
     while waiting:
         try:
@@ -142,7 +161,8 @@ def _files(folder: str) -> Iterator[tuple[str, tuple[int, int]]]:
                         waiting.append(entry.path)
                 elif entry.name.endswith(WATCHED):
                     found = entry.stat()
-                    yield entry.path, (found.st_mtime_ns, found.st_size)
+                    if own is None or not os.path.samestat(found, own):
+                        yield entry.path, (found.st_mtime_ns, found.st_size)
             except OSError:
                 continue
 
@@ -153,20 +173,21 @@ def watch(
     wait: Callable[[], None],
     *,
     settle: Callable[[], None] | None = None,
+    output: Path | None = None,
 ) -> None:
     """Run once, and again whenever a file of the project has changed; ends with KeyboardInterrupt.
 
     ``wait`` passes the time between two looks. After a change, ``settle`` passes the time until what writes several
-    files is likely to be done with them.
+    files is likely to be done with them. ``output`` is written by ``run`` itself and not looked at.
     """
     top = top_of(folder)
-    before = state(top)
+    before = state(top, output)
     run()
     while True:
         wait()
-        now = state(top)
+        now = state(top, output)
         if now != before:
             if settle is not None:
                 settle()
-            before = state(top)
+            before = state(top, output)
             run()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kgate.source.records import Finding, Fix
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
-SAFE, UNSAFE = "safe", "unsafe"
+SAFE, UNSAFE, EITHER = "safe", "unsafe", "safe or unsafe"
 ASCEND = frozenset({"ascend", "npu", "cann"})
 """Names of files for Triton-Ascend, which fills masked lanes with zeros unless it is told otherwise."""
 FORKS = ASCEND | {
@@ -93,7 +93,8 @@ class Rule:
     off_because: str = ""
     """Why it is off by default."""
     fix: str = ""
-    """``safe`` or ``unsafe`` where the rule can mend what it finds; empty where it cannot."""
+    """``safe`` or ``unsafe`` where the rule can mend what it finds, ``safe or unsafe`` where that depends on the
+    finding; empty where it cannot."""
     except_in: frozenset[str] = frozenset()
     """Vendors' compilers of which it does not hold (``FORKS``, ``ASCEND``): files for them, by their names, are left
     alone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from kgate.lint.analysis import CUDA_SUFFIXES, Settings, no_collection
 from kgate.lint.judging import coded
 from kgate.lint.judging import findings_of as judge
+from kgate.lint.links import judged_elsewhere, names_of, under_own_names
+from kgate.lint.notes import about_paths, about_settings, inside
 from kgate.lint.project import open_project, relative
 from kgate.lint.records import LintFacts
 from kgate.lint.registry import rules
@@ -107,6 +109,10 @@ class _Run:
         self.suppressed = 0
         self.written: dict[str, bytes] = {}
         """What fixes that are only shown would make of files."""
+        self.links: dict[str, str] = {}
+        """Links to files that are judged under their own names."""
+        self.about: list[str] = []
+        """Notes about the settings, and about paths that were named."""
 
     def result(self) -> LintResult:
         options = self.options
@@ -123,15 +129,16 @@ class _Run:
         index = self.index
         assert index is not None
         frameworks: dict[str, int] = {}
-        for function in index.device_functions:
+        functions = [item for item in index.device_functions if item.path not in self.links]
+        for function in functions:
             frameworks[function.framework] = frameworks.get(function.framework, 0) + 1
         if self.changed is not None:
             notes.append(f"only changed lines: {self.changed.explanation}")
         return LintResult(
             findings=tuple(findings),
-            notes=(*notes_of(index, self.project.config), *notes),
-            kernels=len(index.declarations),
-            device_functions=len(index.device_functions),
+            notes=(*notes_of(index, self.project.config, self.links), *self.about, *notes),
+            kernels=sum(item.path not in self.links for item in index.declarations),
+            device_functions=len(functions),
             frameworks=frameworks,
             suppressed=self.suppressed,
             fixed=fixed,
@@ -150,14 +157,16 @@ class _Run:
 
     def _look(self) -> list[Finding]:
         project, options = self.project, self.options
-        snapshot: Tree = project.snapshot()
-        if self.written:
-            snapshot = Overlay(snapshot, self.written)
         config = project.config
+        tree = project.snapshot()
+        links = tree.links()
+        self.links = judged_elsewhere(links, config.excludes)
+        snapshot: Tree = Overlay(tree, self.written, links) if self.written else tree
         selection = Selection.of(
             rules(), config, select=options.select, extend_select=options.extend_select, ignore=options.ignore
         )
         facts = FactsStore(snapshot, project.cache)
+        self.about = about_settings(config, facts.oids, selection) + about_paths(self.wanted, config, facts.oids)
         store = LintStore(facts, project.cache, settings_of(config))
         store.read(first_paths(facts, config))  # parsed once for both, by several processes
         index = self.index = build_index(
@@ -166,14 +175,25 @@ class _Run:
         files = store.read(lint_paths(index, config))
         facts.pack()
         store.pack()
-        kept, self.suppressed = settle(judge(index, config, files), files, selection)
+        found = under_own_names(judge(index, config, files), self.links)
+        own = {path: item for path, item in files.items() if path not in self.links}
+        kept, self.suppressed = settle(found, own, selection)
         if self.wanted:
-            kept = [item for item in kept if any(_inside(item.path, path) for path in self.wanted)]
+            kept = self._narrow(kept)
         if options.changed:
             if self.changed is None:
                 self.changed = project.changed_lines(options.base)
             kept = self.changed.narrow(kept)
         return kept
+
+    def _narrow(self, findings: list[Finding]) -> list[Finding]:
+        """The findings of files that are asked for, by whichever of their names."""
+        links = names_of(self.links)
+        return [
+            item
+            for item in findings
+            if any(inside(name, path) for name in (item.path, *links.get(item.path, ())) for path in self.wanted)
+        ]
 
     def _fix(self) -> tuple[list[Finding], int, str, list[str]]:
         from kgate.lint.fixes import Folder, diff, fix_all
@@ -191,7 +211,7 @@ class _Run:
         return list(outcome.remaining), len(outcome.fixed), shown, notes
 
     def _read(self, path: str) -> bytes:
-        return self.written.get(path) or self.project.snapshot().read(path)
+        return self.written[path] if path in self.written else bytes(self.project.snapshot().read(path))
 
     def _keep(self, path: str, before: bytes, after: bytes) -> None:
         self.written[path] = after
@@ -271,10 +291,11 @@ def lint_paths(index: Index, config: Config) -> list[str]:
     return sorted({*index.paths, *cuda})
 
 
-def notes_of(index: Index, config: Config) -> list[str]:
-    """What concerns the project as a whole."""
+def notes_of(index: Index, config: Config, links: Container[str] = ()) -> list[str]:
+    """What concerns the project as a whole. ``links``: further names of files, which do not count."""
     notes = _require_notes(index, config)
-    bare = [] if config.configured else [item for item in index.undeclared if not config.excludes(item.path)]
+    undeclared = () if config.configured else index.undeclared
+    bare = [item for item in undeclared if item.path not in links and not config.excludes(item.path)]
     if bare:
         one = f"{bare[0].path}:{bare[0].line}"
         are = "kernel is" if len(bare) == 1 else "kernels are"
@@ -295,8 +316,9 @@ def _require_notes(index: Index, config: Config) -> list[str]:
 class Overlay:
     """A tree with some files replaced, which fixes that are only shown are looked for in."""
 
-    def __init__(self, tree: Tree, contents: Mapping[str, bytes]) -> None:
-        self.tree, self.contents = tree, dict(contents)
+    def __init__(self, tree: Tree, contents: Mapping[str, bytes], links: Mapping[str, str]) -> None:
+        behind = {link: contents[file] for link, file in links.items() if file in contents}
+        self.tree, self.contents = tree, {**behind, **contents}
 
     def files(self) -> dict[str, str]:
         """Path to an id of the content."""
@@ -316,7 +338,3 @@ class Overlay:
         wanted = list(paths)
         found = dict(self.tree.read_many([path for path in wanted if path not in self.contents]))
         return {path: self.contents[path] if path in self.contents else found[path] for path in wanted}
-
-
-def _inside(path: str, wanted: str) -> bool:
-    return wanted == "." or path == wanted or path.startswith(wanted + "/")

@@ -19,7 +19,7 @@ HOW = "write `kgate: ignore[KG203] reason`, with the code of each rule that is t
 
 _PART = re.compile(
     r"""
-    (?:\#|//|/\*)\s*kgate:\s*
+    (?:\#|//|/\*)\s*(?P<name>(?i:kgate)):\s*
     (?P<word>[A-Za-z][\w-]*)
     (?P<listed>\s*\[(?P<codes>[^\]\n]*)\])?
     (?P<reason>.*?)
@@ -27,6 +27,9 @@ _PART = re.compile(
     """,
     re.VERBOSE,
 )
+_NAME = "kgate"
+_SPELLINGS = ("kgate:", "KGATE:", "Kgate:", "KGate:")
+"""What a file has to hold for its comments to be read at all; all but the first are mistakes."""
 _IGNORE = "ignore"
 _IGNORE_FILE = "ignore-file"
 _MEANT = frozenset({_IGNORE, _IGNORE_FILE, "ignores", "ignored", "ignore-line", "ignore-next-line", "disable", "noqa"})
@@ -43,20 +46,24 @@ def suppressions_of(text: str) -> tuple[Suppression, ...]:
     statement; of a compound statement that is its header. Never raises: where the file cannot be tokenised, lines
     stand for statements.
     """
-    if "kgate:" not in text:
+    if not _is_named(text):
         return ()
     text = _plain(text)
     found = _read(python_layout(text))
     if "__global__" in text or "<<<" in text:
         for line, column, held in cuda_strings(text):
-            if "kgate:" in held:
+            if _is_named(held):
                 found += [_moved(item, line, column) for item in _read(cuda_layout(held))]
     return tuple(found)
 
 
 def suppressions_of_cuda(text: str) -> tuple[Suppression, ...]:
     """The suppressions of a file of CUDA C++: ``// kgate: ignore[KG604] reason``. Never raises."""
-    return tuple(_read(cuda_layout(_plain(text)))) if "kgate:" in text else ()
+    return tuple(_read(cuda_layout(_plain(text)))) if _is_named(text) else ()
+
+
+def _is_named(text: str) -> bool:
+    return any(spelling in text for spelling in _SPELLINGS)
 
 
 def _plain(text: str) -> str:
@@ -68,7 +75,7 @@ def _read(layout: Layout) -> list[Suppression]:
     return [
         _suppression(comment, part, layout)
         for comment in layout.comments
-        if "kgate:" in comment.text
+        if _is_named(comment.text)
         for part in _PART.finditer(comment.text)
         if _is_meant(part)
     ]
@@ -93,6 +100,8 @@ def _reason(part: re.Match[str]) -> str:
 
 def _mistake(part: re.Match[str], codes: tuple[str, ...]) -> str:
     word = part["word"]
+    if part["name"] != _NAME:
+        return f"`{part['name']}: {word}` is not read; write `{_NAME}:`"
     if word not in (_IGNORE, _IGNORE_FILE):
         return f"`kgate: {word}` is no comment that kgate knows"
     if not codes:
@@ -237,7 +246,7 @@ def _without(item: Suppression, idle: list[str]) -> str:
     """The comment that is left: without the codes, or without this ignore; empty where nothing is left."""
     for part in _PART.finditer(item.comment):
         codes = tuple(code.strip() for code in (part["codes"] or "").split(",") if code.strip())
-        if codes != item.codes or _reason(part) != item.reason:
+        if part["name"] != _NAME or codes != item.codes or _reason(part) != item.reason:
             continue
         left = ", ".join(code for code in codes if code not in idle)
         if left:
@@ -284,7 +293,9 @@ def add_ignores(text: str, findings: Iterable[Finding], reason: str) -> str:
     why = _one_line(reason)
     for mark in _marks(wanted, layout, present):
         number = mark.line - 1
-        if mark.place is None:
+        if mark.place is None and not python and _goes_on(lines[number], mark.line, layout):
+            _put_above(lines, mark.line, layout, _comment(python, mark.codes, why))
+        elif mark.place is None:
             content, ending = _split(lines[number])
             lines[number] = content + _blanks(content) + _comment(python, mark.codes, why) + ending
         else:
@@ -308,6 +319,13 @@ def add_ignores_to(raw: bytes, findings: Iterable[Finding], reason: str) -> byte
     except (UnicodeError, LookupError):
         return raw
     return raw[: len(raw) - len(body)] + changed
+
+
+def is_reason(text: str) -> bool:
+    """Whether a comment that is written with this reason is read as one with a reason, in Python and in CUDA C++."""
+    written = [_comment(python, ("KG001",), _one_line(text)) for python in (True, False)]
+    read = [*suppressions_of(f"pass  {written[0]}\n"), *suppressions_of_cuda(f"f();  {written[1]}\n")]
+    return len(read) == len(written) and all(item.reason and not item.error for item in read)
 
 
 def is_python(path: str) -> bool:
@@ -354,6 +372,23 @@ def _one_line(reason: str) -> str:
     return re.sub(r"(?<!\S)(#|//)\s+", r"\1", words).rstrip("\\").rstrip()
 
 
+def _goes_on(line: str, number: int, layout: Layout) -> bool:
+    """Whether what stands at the end of a line belongs to a comment that goes on below it, or is joined to the next."""
+    inside = any(item.line <= number < item.end_line for item in layout.comments)
+    return inside or _split(line)[0].endswith("\\")
+
+
+def _put_above(lines: list[str], number: int, layout: Layout, comment: str) -> None:
+    """Put a comment on a line of its own above the statement of a line, unless that would be inside a comment."""
+    statement = layout.statement_at(number)
+    first = layout.first_on(statement[0]) if statement else number
+    if first > 1 and _goes_on(lines[first - 2], first - 1, layout):
+        return
+    line = lines[first - 1]
+    indent = line[: len(line) - len(line.lstrip(" \t"))]
+    lines[first - 1] = f"{indent}{comment}{_split(line)[1] or _split(lines[0])[1]}{line}"
+
+
 def _split(line: str) -> tuple[str, str]:
     content = line.rstrip("\r\n")
     return content, line[len(content) :]
@@ -372,7 +407,7 @@ def _merge(lines: list[str], place: Range, codes: tuple[str, ...], reason: str) 
     number = place[0] - 1
     content, ending = _split(lines[number])
     for part in _PART.finditer(content, place[1] - 1):
-        if part["word"] == _IGNORE and part["codes"]:
+        if part["name"] == _NAME and part["word"] == _IGNORE and part["codes"]:
             start, end = part.span("codes")
             listed = [code.strip() for code in part["codes"].split(",") if code.strip()]
             merged = ", ".join([*listed, *(code for code in codes if code not in listed)])

@@ -14,7 +14,8 @@ import msgspec
 from kgate.source.disk import Disk
 from kgate.source.facts import VERSION, FileFacts, facts_of
 
-_TOKENS = (b"kgate", b"triton", b"kernel", b"numba", b"tilelang", b"pallas")
+_TOKENS = (b"kgate", b"triton", b"kernel", b"numba", b"tilelang", b"pallas", b"__global__")
+"""One of these is in every file with kernels; the last one is CUDA C++ in a string. Changed with ``VERSION``."""
 _MEMORY: dict[str, FileFacts] = {}
 _MEMORY_LIMIT = 50_000
 
@@ -90,7 +91,7 @@ class FactsStore:
         return list(found.values())
 
     def mentioning(self, paths: Iterable[str]) -> list[str]:
-        """Those of the paths whose bytes mention kernels at all: kgate, or a framework, or the word itself."""
+        """Those of the paths whose bytes mention kernels at all: kgate, a framework, CUDA C++, or the word itself."""
         paths = list(paths)
         known = self._interest()
         missing = [path for path in paths if self.oids[path] not in known]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
+import os
+import posixpath
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -56,6 +59,8 @@ class Config:
     """Whether the project has a ``[tool.kgate]`` table at all."""
     path: str = ""
     """The file it came from; empty where there is none."""
+    shadowed: str = ""
+    """Another file with a configuration, which does not count beside it."""
     require: tuple[str, ...] = ("**",)
     """Globs of files in which every launched kernel must be declared."""
     exclude: tuple[str, ...] = ()
@@ -100,12 +105,12 @@ class Config:
 
     def ignored_in(self, path: str) -> tuple[str, ...]:
         """What ``per-file-ignores`` turns off in a file, as written there."""
-        name = path.rpartition("/")[2]
-        found: list[str] = []
-        for pattern, rules in self.per_file_ignores:
-            if matches(path, pattern) or ("/" not in pattern and matches(name, pattern)):
-                found += rules
-        return tuple(found)
+        return tuple(rule for glob, rules in self.per_file_ignores if self.ignores_in(path, glob) for rule in rules)
+
+    @staticmethod
+    def ignores_in(path: str, glob: str) -> bool:
+        """Whether a glob of ``per-file-ignores`` matches a file; without a slash, its name anywhere."""
+        return matches(path, glob) or ("/" not in glob and matches(path.rpartition("/")[2], glob))
 
     def allows_triton(self, *version: int) -> bool:
         """Whether the project supports a version of Triton: ``allows_triton(3, 6)``."""
@@ -144,6 +149,20 @@ def _clauses(text: str) -> list[tuple[str, tuple[int, ...]]]:
     return found
 
 
+def _satisfiable(clauses: list[tuple[str, tuple[int, ...]]]) -> bool:
+    """Whether some release satisfies all comparisons: one of those at, just below or just above their versions."""
+    near: set[tuple[int, ...]] = {(0, 0, 0), (1 << 20, 0, 0)}
+    for _, bound in clauses:
+        padded = (*bound, 0, 0, 0)[: max(3, len(bound))]
+        near.add(padded)
+        for place, number in enumerate(padded):
+            rest = len(padded) - place - 1
+            near.add((*padded[:place], number + 1, *(0,) * rest))
+            if number:
+                near.add((*padded[:place], number - 1, *(1 << 20,) * rest))
+    return any(all(_holds(version, *clause) for clause in clauses) for version in near)
+
+
 def _holds(version: tuple[int, ...], operator: str, bound: tuple[int, ...]) -> bool:
     """Whether some release that begins with ``version`` can satisfy a comparison: 3.6 can be 3.6.2."""
     length = min(len(version), len(bound))
@@ -179,8 +198,20 @@ def load_config(read: Callable[[str], bytes | None]) -> Config:
             continue
         table = _table(raw, name)
         if table is not None:
-            return _config(table, name)
+            return _config(table, name, _shadowed(read, name))
     return Config()
+
+
+def _shadowed(read: Callable[[str], bytes | None], used: str) -> str:
+    """A file after the one that is used which holds a configuration too; empty where there is none."""
+    for name in FILES[FILES.index(used) + 1 :]:
+        raw = read(name)
+        try:
+            if raw is not None and _table(raw, name) is not None:
+                return name
+        except ConfigError:  # it is not used, so its mistakes are not this run's
+            continue
+    return ""
 
 
 def load_config_from(folder: Path) -> Config:
@@ -188,9 +219,32 @@ def load_config_from(folder: Path) -> Config:
 
     def read(name: str) -> bytes | None:
         path = folder / name
-        return path.read_bytes() if path.is_file() else None
+        if path.is_file():
+            return path.read_bytes()
+        check_file(path)
+        return None
 
     return load_config(read)
+
+
+def check_file(path: Path) -> None:
+    """Raises ConfigError where what should be a configuration file is a folder, or a link to nothing."""
+    if os.path.lexists(path) and not path.is_file():
+        what = "a folder" if path.is_dir() else "a link to nothing" if path.is_symlink() else "no regular file"
+        raise ConfigError(f"is {what}", path=path.name, remedy="make it a file, or remove it")
+
+
+def check_folders(config: Config, files: Collection[str], label: str) -> None:
+    """Raises ConfigError for a configured folder that a tree has not: it would hide what lies in the right one."""
+    for root in config.roots:
+        for written in [root.path, *(root.join(item) for item in root.src)]:
+            folder = posixpath.normpath(written)
+            if folder == "." or not files:
+                continue
+            if not any(path.startswith(f"{folder}/") for path in files):
+                raise ConfigError(
+                    f"there is no folder {written!r} in {label}", path=config.path, remedy="correct it, or remove it"
+                )
 
 
 def _table(raw: bytes, name: str) -> Mapping[str, Any] | None:
@@ -198,6 +252,9 @@ def _table(raw: bytes, name: str) -> Mapping[str, Any] | None:
         import tomllib
     else:  # pragma: no cover - the interpreter decides
         import tomli as tomllib
+    if raw.startswith(codecs.BOM_UTF8):
+        remedy = "save it as UTF-8 without one"
+        raise ConfigError("begins with a byte order mark, which TOML does not allow", path=name, remedy=remedy)
     try:
         document = tomllib.loads(raw.decode("utf-8"))
     except UnicodeDecodeError:
@@ -213,7 +270,7 @@ def _table(raw: bytes, name: str) -> Mapping[str, Any] | None:
     return table
 
 
-def _config(table: Mapping[str, Any], name: str) -> Config:
+def _config(table: Mapping[str, Any], name: str, shadowed: str = "") -> Config:
     reader = _Reader(table, name, "tool.kgate" if name == "pyproject.toml" else "")
     known = {
         "require", "exclude", "probe-targets", "case-timeout", "compile-timeout",
@@ -230,17 +287,20 @@ def _config(table: Mapping[str, Any], name: str) -> Config:
                 path=name,
                 remedy="move it into the root it is for",
             )
-        parsed = tuple(_root(item, name) for item in roots)
+        prefix = f"{reader.prefix}.root" if reader.prefix else "root"
+        parsed = tuple(_root(item, name, prefix) for item in roots)
         _check_roots(parsed, roots, name)
     else:
-        parsed = (_root({key: table[key] for key in ("src", "python", "baselines", "carry") if key in table}, name),)
+        own = {key: table[key] for key in ("src", "python", "baselines", "carry") if key in table}
+        parsed = (_root(own, name, reader.prefix),)
     targets = reader.strings("probe-targets", DEFAULT_PROBE_TARGETS)
     _check_targets(targets, name)
     return Config(
         configured=True,
         path=name,
-        require=reader.strings("require", ("**",)),
-        exclude=reader.strings("exclude", ()),
+        shadowed=shadowed,
+        require=reader.globs("require", ("**",)),
+        exclude=reader.globs("exclude", ()),
         probe_targets=targets,
         case_timeout=reader.seconds("case-timeout", 60.0),
         compile_timeout=reader.seconds("compile-timeout", 120.0),
@@ -256,8 +316,8 @@ def _config(table: Mapping[str, Any], name: str) -> Config:
     )
 
 
-def _root(table: Mapping[str, Any], name: str) -> Root:
-    reader = _Reader(table, name, "tool.kgate.root")
+def _root(table: Mapping[str, Any], name: str, prefix: str) -> Root:
+    reader = _Reader(table, name, prefix)
     reader.only({"path", "src", "python", "baselines", "carry"})
     return Root(
         path=reader.folder("path", "."),
@@ -317,6 +377,19 @@ class _Reader:
             raise self._wrong(key, "a list of strings", value)
         return tuple(value)
 
+    def globs(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        """A list of globs of files, each of which can match one."""
+        found = self.strings(key, default)
+        for pattern in found:
+            self._check_glob(key, pattern)
+        return found
+
+    def _check_glob(self, key: str, pattern: str) -> None:
+        if not pattern.strip() or pattern.startswith("/") or ".." in pattern.split("/"):
+            message = f"{self._name(key)}: {pattern!r} is no glob of files in the repository"
+            remedy = "write it relative to the repository's top, such as 'tests/**'; '**' is every file"
+            raise ConfigError(message, path=self.path, remedy=remedy)
+
     def folder(self, key: str, default: str, *, own: bool = False) -> str:
         """A folder inside the repository; with ``own`` one below the root, for kgate's files alone."""
         value = self.string(key, default)
@@ -342,8 +415,13 @@ class _Reader:
         value = self.table.get(key, {})
         if not isinstance(value, dict):
             raise self._wrong(key, "a table of lists of strings", value)
-        inner = _Reader(value, self.path, self._name(key))
-        return tuple((name, inner.strings(name, ())) for name in value)
+        for name, given in value.items():
+            self._check_glob(key, name)
+            if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
+                message = f"{self._name(key)}.{name} must be a list of strings, not {given!r}"
+                shown = given if isinstance(given, str) else "KG203"
+                raise ConfigError(message, path=self.path, remedy=f'write "{name}" = ["{shown}"]')
+        return tuple((name, tuple(given)) for name, given in value.items())
 
     def dotted(self, key: str) -> tuple[str, ...]:
         """A list of dotted names; what stands before a decorator's parentheses."""
@@ -359,10 +437,13 @@ class _Reader:
         """A range of versions: comparisons with commas between them."""
         value = self.string(key, "")
         try:
-            _clauses(value)
+            clauses = _clauses(value)
         except ValueError as error:
             message = f"{self._name(key)}: {str(error)!r} is not a comparison of versions"
             raise ConfigError(message, path=self.path, remedy=f"write {key} = '>=3.6' or '>=3.6,<4'") from None
+        if not _satisfiable(clauses):
+            message = f"{self._name(key)}: no version satisfies {value!r}"
+            raise ConfigError(message, path=self.path, remedy=f"write {key} = '>=3.6' or '>=3.6,<4'")
         return value
 
     def tables(self, key: str) -> list[Mapping[str, Any]]:

@@ -18,7 +18,7 @@ from kgate.source.text import UnreadableText, decode
 from kgate.source.uses import EMPTY, Import, Uses, chain_of, integer, merge, root_of
 from kgate.source.visitor import imports_of, uses_of
 
-VERSION = "11"
+VERSION = "12"
 """Part of every cache key: raise it whenever facts change for the same content."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -30,6 +30,8 @@ class FolderSnapshot:
         self.folder = folder
         self.label = str(folder)
         self._files: dict[str, str] | None = None
+        self._linked: dict[str, str] = {}
+        """Link to where it leads in the end."""
 
     def files(self) -> dict[str, str]:
         """Path to a digest of its content."""
@@ -40,9 +42,21 @@ class FolderSnapshot:
                 for name in sorted(names):
                     path = Path(place) / name
                     if path.is_file():
-                        found[path.relative_to(self.folder).as_posix()] = self._digest(path)
+                        relative = path.relative_to(self.folder).as_posix()
+                        found[relative] = self._digest(path)
+                        if path.is_symlink():
+                            self._linked[relative] = os.path.realpath(path)
             self._files = found
         return dict(self._files)
+
+    def links(self) -> dict[str, str]:
+        """Path to the file that it stands for, of every symlink to one of the folder; or to the first link to it."""
+        files, top = self.files(), os.path.realpath(self.folder)
+        if not self._linked:
+            return {}
+        own = {os.path.join(top, path): path for path in files if path not in self._linked}
+        found = {path: own.setdefault(place, path) for path, place in self._linked.items()}
+        return {path: file for path, file in found.items() if file != path}
 
     def gitlinks(self) -> dict[str, str]:
         """None: a folder has no submodules."""

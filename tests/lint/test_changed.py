@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kgate.lint.changed import ChangedLines, changed_lines
@@ -42,6 +44,13 @@ def test_a_removal_counts_for_what_stands_on_both_sides_of_it(repo) -> None:
     assert touched.touch(found("a.py", 4, 5))
     assert not touched.touch(found("a.py", 4))
     assert not touched.touch(found("a.py", 5))
+
+
+def test_a_file_that_became_unreadable_counts_wherever_it_changed(repo) -> None:
+    repo.commit("one", {"a.py": BEFORE, "b.py": BEFORE})
+    repo.write("a.py", BEFORE.replace("line 5\n", ""))
+    unreadable = [replace(found(path, 1), code="KG001", severity="error") for path in ("a.py", "b.py")]
+    assert changes(repo).narrow(unreadable) == unreadable[:1]
 
 
 def test_untracked_files_are_new_from_end_to_end(repo) -> None:

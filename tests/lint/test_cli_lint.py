@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kgate.cli import LINT_FORMATS, main
+from kgate.lint.project import watch
 from kgate.report.formats import FORMATS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -102,6 +103,9 @@ def test_paths_narrow_the_findings(project: Path) -> None:
         (["--select", "KG999"], "--select: 'KG999' is no rule"),
         (["--ignore", "multiply-by-masks"], "did you mean multiply-by-mask?"),
         (["--add-ignore", " "], "it is empty"),
+        (["--add-ignore", "-"], "reads as none"),
+        (["--add-ignore", " : \N{EM DASH}"], "reads as none"),
+        (["--add-ignore", "\\"], "reads as none"),
         (["--fix", "--diff"], "--fix and --diff say different things"),
         (["--fix", "--add-ignore", "r"], "--fix and --add-ignore say different things"),
         (["--watch", "--add-ignore", "r"], "use --add-ignore alone"),
@@ -114,6 +118,8 @@ def test_paths_narrow_the_findings(project: Path) -> None:
         (["--format", "xml"], "'xml' is not one of"),
         (["nowhere"], "nowhere"),
         (["-o", "k.py/x.json"], "name another place"),
+        (["-o", "../nowhere/x.json"], "there is no such folder"),
+        (["-o", "/nowhere/at/all/x.json"], "there is no such folder"),
     ],
 )
 def test_a_mistake_is_a_sentence_and_exit_code_2(project: Path, arguments: list[str], said: str) -> None:
@@ -191,12 +197,76 @@ def test_diff_shows_the_fix_makes_none_and_exits_with_1(project: Path) -> None:
     (project / "k.py").write_text(STALE)
     done = kgate("lint", "--select", "KG309,KG002", "--diff")
     assert done.exit_code == 1
-    assert done.stdout.startswith("--- a/k.py\n+++ b/k.py\n")
+    assert done.stdout.startswith("diff --git a/k.py b/k.py\n--- a/k.py\n+++ b/k.py\n")
     assert "+    tl.store(y + i, v, mask=i < n)\n" in done.stdout
     assert (project / "k.py").read_text() == STALE
     (project / "k.py").write_text(KERNEL)
     done = kgate("lint", "--select", "KG002", "--diff")
     assert (done.exit_code, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("where", ["stdout", "file"])
+@pytest.mark.parametrize("name", ["k.py", "\udce9.py"])
+def test_a_diff_applies_whatever_bytes_a_file_and_its_name_hold(project: Path, where: str, name: str) -> None:
+    (project / "k.py").unlink()
+    source = ("# coding: latin-1\n" + STALE.replace("not any more", "not any more \u00e9")).encode("latin-1")
+    (project / name).write_bytes(source)
+    options = ["-o", "fixes.patch"] if where == "file" else []
+    done = kgate("lint", "--select", "KG309,KG002", "--diff", "-q", *options)
+    assert done.exit_code == 1
+    patch = (project / "fixes.patch").read_bytes() if where == "file" else done.stdout_bytes
+    subprocess.run(["git", "apply", "-"], cwd=project, input=patch, check=True)
+    assert (project / name).read_bytes() == ("# coding: latin-1\n" + KERNEL).encode()
+
+
+# What cannot be read, and faults of kgate itself ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"<<<<<<< HEAD\n" + KERNEL.encode() + b"=======\n>>>>>>> other\n",
+        KERNEL.replace("mask=i < n)", "mask=i < n").encode(),
+        b"# \xe9\n" + KERNEL.encode(),
+        b"import numba\n\0\n",
+        b"import numba\nx = " + b"(" * 5000 + b"\n",
+        b"s = '__global__ void k() {}'\ndef f(:\n",
+    ],
+    ids=["conflict", "parenthesis", "encoding", "nul", "nested", "cuda"],
+)
+def test_a_file_with_kernels_that_cannot_be_read_fails(project: Path, broken: bytes) -> None:
+    (project / "k.py").write_bytes(broken)
+    assert kgate("lint").exit_code == 1
+    found = json.loads(kgate("lint", "--format", "json").stdout)["findings"]
+    assert [(item["code"], item["severity"]) for item in found] == [("KG001", "error")]
+
+
+def test_a_file_that_is_not_about_kernels_is_left_to_other_tools(project: Path) -> None:
+    (project / "k.py").write_text("def f(:\n")
+    done = kgate("lint")
+    assert (done.exit_code, "no findings" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("error", [ValueError("of a kind\nthat nobody foresaw"), MemoryError(), RecursionError()])
+def test_a_fault_of_kgate_is_exit_code_4_and_a_sentence(
+    project: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.delenv("KGATE_DEBUG", raising=False)
+    monkeypatch.setattr("kgate.lint.run.lint", fail)
+    for arguments in (["lint"], ["lint", "--exit-zero"], ["lint", "--watch"]):
+        done = kgate(*arguments)
+        assert done.exit_code == 4
+        assert f"kgate: {type(error).__name__}" in done.stderr
+        assert "kgate --debug" in done.stderr
+        assert "Traceback" not in done.output
+    done = kgate("--debug", "lint")
+    assert (done.exit_code, done.stderr.startswith("Traceback")) == (4, True)
+    assert "kgate --debug" not in done.stderr
+    monkeypatch.setenv("KGATE_DEBUG", "1")
+    assert kgate("lint").stderr.startswith("Traceback")
 
 
 # Changed lines --------------------------------------------------------------------------------------------
@@ -237,6 +307,27 @@ def test_watch_runs_again_after_a_change_and_ends_cleanly(project: Path) -> None
     assert "Traceback" not in log.read_text()
 
 
+def test_a_watch_does_not_take_its_own_report_for_a_change(project: Path) -> None:
+    report, runs = project / "report.json", []
+
+    def run() -> None:
+        runs.append("run")
+        report.write_text("{}" * len(runs))
+
+    def wait() -> None:
+        waits.append("wait")
+        if len(waits) == 3:
+            (project / "k.py").write_text("# moved\n" + KERNEL)
+        if len(waits) == 6:
+            raise KeyboardInterrupt
+
+    waits: list[str] = []
+    (project / "link.json").symlink_to(report)
+    with pytest.raises(KeyboardInterrupt):
+        watch(project, run, wait, output=report)
+    assert len(runs) == 2
+
+
 def _until(met) -> None:
     for _ in range(600):
         if met():
@@ -262,6 +353,31 @@ def test_an_unknown_rule_is_exit_code_2_with_the_nearest() -> None:
     assert done.exit_code == 2
     assert "there is no rule 'unused-ignor'" in done.stderr
     assert "did you mean unused-ignore?" in done.stderr
+
+
+@pytest.mark.parametrize("family", ["KG2", "kg2", "KG20", "ALL"])
+def test_a_family_of_rules_is_said_to_be_one(family: str) -> None:
+    done = kgate("rule", family)
+    assert done.exit_code == 2
+    assert f"{family} stands for " in done.stderr
+    assert "did you mean" not in done.stderr
+
+
+def test_an_unknown_rule_of_odd_bytes_is_shown_as_they_are() -> None:
+    assert r"there is no rule '\xff'" in kgate("rule", "\udcff").stderr
+
+
+def test_pages_do_not_go_where_a_file_is(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in ("file", "file/x", "none/x"):
+        done = kgate("rule", "--all", "--format", "markdown", "-o", str(tmp_path / place))
+        assert done.exit_code == 2
+        assert "name another folder" in done.stderr
+
+
+def test_a_report_may_go_to_a_new_folder_of_the_project(project: Path) -> None:
+    kgate("lint", "--format", "json", "-o", "reports/lint/k.json")
+    assert json.loads((project / "reports" / "lint" / "k.json").read_text())["schema"].startswith("kgate.lint/")
 
 
 @pytest.mark.parametrize("arguments", [[], ["KG002", "--all"]])

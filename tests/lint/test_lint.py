@@ -162,6 +162,25 @@ def test_this_repository_is_sound() -> None:
 def test_a_kernel_outside_every_root_is_an_error(tmp_path: Path) -> None:
     project(tmp_path, DECLARED, "[[root]]\npath = 'sub'\n")
     (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "empty.py").write_text("")
     (finding, *_) = lint(tmp_path).findings
     assert finding.code == "KG115"
     assert finding.path == "ops.py"
+
+
+CUDA_STRING = """\
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+__global__ void z(float* x) { x[threadIdx.x] = 1; }
+void zz(float* x) { z<<<1, 2048>>>(x); }
+'''
+module = load_inline(name="m", cpp_sources="", cuda_sources=SOURCE, functions=["zz"])
+"""
+
+
+@pytest.mark.parametrize("more", ["", "# a kernel\n"])
+def test_cuda_in_a_string_is_looked_at_whatever_words_stand_beside_it(tmp_path, more):
+    (tmp_path / "m.py").write_text(CUDA_STRING + more)
+    result = lint(tmp_path, LintOptions(select=("KG601", "KG609")))
+    assert [(item.code, item.line) for item in result.findings] == [("KG601", 5), ("KG609", 5)]

@@ -414,6 +414,35 @@ def test_any_reason_is_read_back(reason: str, path: str) -> None:
     assert text.count("\n") == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("void f() {\n  q; /* why\n  r */\n}\n", "void f() {\n  // COMMENT\n  q; /* why\n  r */\n}\n"),
+        ("a;\n\tq(\n  1); // on \\\n and on\nb;\n", "a;\n\t// COMMENT\n\tq(\n  1); // on \\\n and on\nb;\n"),
+        ("q; /* why\r\n*/\r\n", "// COMMENT\r\nq; /* why\r\n*/\r\n"),
+        ("/* x\n*/ q; /* why\n*/\n", "/* x\n*/ q; /* why\n*/\n"),
+        ("q; /* why */\n", "q; /* why */  // COMMENT\n"),
+    ],
+    ids=["block", "joined", "crlf", "no-place", "closed"],
+)
+def test_a_cuda_comment_that_goes_on_gets_the_ignore_above_it(text: str, wanted: str) -> None:
+    line = 1 + text[: text.index("q")].count("\n")
+    item = at(line, path="k.cu")
+    after = add_ignores(text, [item], "ours")
+    assert after == wanted.replace("COMMENT", "kgate: ignore[KG203] ours")
+    moved = at(1 + after[: after.index("q")].count("\n"), path="k.cu")
+    hidden = apply([moved], {"k.cu": suppressions_of_cuda(after)}, SELECTION)[0] == []
+    assert hidden == (after != text)
+
+
+@pytest.mark.parametrize("name", ["KGATE", "Kgate", "KGate"])
+def test_a_name_in_capitals_is_a_mistake_and_hides_nothing(name: str) -> None:
+    found = one(f"x = 1  # {name}: ignore[KG203] ours\n")
+    assert found.error == f"`{name}: ignore` is not read; write `kgate:`"
+    assert [item.code for item in check("k.py", [found], CATALOGUE)] == ["KG004"]
+    assert apply([at(1)], {"k.py": (found,)}, SELECTION)[0] == [at(1)]
+
+
 def test_a_cuda_file_gets_cuda_comments() -> None:
     bare = LAUNCH.replace("  // kgate: ignore[KG601] checked by the caller", "")
     assert add_ignores(bare, [at(2, "KG601", "k.cu")], "checked by the caller") == LAUNCH

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from kgate.source.config import Config, ConfigError, Root, load_config, matches
+from kgate.source.config import Config, ConfigError, Root, check_folders, load_config, load_config_from, matches
 
 
 def read(**files: str):
@@ -29,6 +31,68 @@ def test_kgate_toml_wins_over_pyproject() -> None:
     config = read(kgate_toml="require = ['a/**']\n", pyproject_toml="[tool.kgate]\nrequire = ['b/**']\n")
     assert config.require == ("a/**",)
     assert config.path == "kgate.toml"
+
+
+def test_a_configuration_that_kgate_toml_hides_is_named() -> None:
+    assert read(kgate_toml="", pyproject_toml="[tool.kgate]\n").shadowed == "pyproject.toml"
+    assert read(kgate_toml="", pyproject_toml="[tool.other]\n").shadowed == ""
+    assert read(kgate_toml="", pyproject_toml="= broken").shadowed == ""
+    assert read(pyproject_toml="[tool.kgate]\n").shadowed == ""
+
+
+@pytest.mark.parametrize("glob", ["", " ", "/tmp", "../", "a/../b", "/a.py", "/"])
+@pytest.mark.parametrize("setting", ["require = [{}]", "exclude = [{}]", "per-file-ignores = {{{} = ['KG203']}}"])
+def test_a_glob_that_matches_nothing_or_by_mistake_everything_is_refused(setting: str, glob: str) -> None:
+    with pytest.raises(ConfigError, match="is no glob of files") as caught:
+        read(kgate_toml=setting.format(f"'{glob}'"))
+    assert "relative" in caught.value.remedy
+
+
+def test_a_setting_of_the_only_root_is_named_as_it_is_written() -> None:
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: tool\.kgate\.baselines must be"):
+        read(pyproject_toml="[tool.kgate]\nbaselines = 3\n")
+    with pytest.raises(ConfigError, match=r"kgate\.toml: baselines must be"):
+        read(kgate_toml="baselines = 3\n")
+    with pytest.raises(ConfigError, match=r"kgate\.toml: root\.src must be"):
+        read(kgate_toml="[[root]]\npath = 'a'\nsrc = 3\n")
+
+
+def test_rules_to_ignore_in_a_file_are_a_list() -> None:
+    with pytest.raises(ConfigError, match="must be a list of strings, not 'KG203'") as caught:
+        read(kgate_toml="per-file-ignores = {'a.py' = 'KG203'}")
+    assert caught.value.remedy == 'write "a.py" = ["KG203"]'
+
+
+def test_a_byte_order_mark_is_named() -> None:
+    with pytest.raises(ConfigError, match="byte order mark"):
+        load_config({"pyproject.toml": b"\xef\xbb\xbf[tool.kgate]\n"}.get)
+
+
+@pytest.mark.parametrize("kind", ["folder", "link"])
+def test_a_configuration_that_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "pyproject.toml"
+    place.mkdir() if kind == "folder" else place.symlink_to(tmp_path / "none")
+    with pytest.raises(ConfigError, match=f"pyproject.toml: is a {kind}"):
+        load_config_from(tmp_path)
+
+
+def test_a_folder_that_a_tree_has_not_is_refused() -> None:
+    files = ["a/src/x.py", "b/y.py"]
+    check_folders(read(kgate_toml="[[root]]\npath = 'a'\nsrc = ['src', '../b']\n"), files, "the tree")
+    for text in ("src = ['nope']", "src = ['../..']", "[[root]]\npath = 'nope'", "[[root]]\npath = 'a'\nsrc = ['b']"):
+        with pytest.raises(ConfigError, match=r"there is no folder '.*' in the tree"):
+            check_folders(read(kgate_toml=text), files, "the tree")
+
+
+@pytest.mark.parametrize("text", [">=4,<3", "<3,>3", "==3.6,!=3.6.*", "==3.6,==3.7", ">=3.6.2,<3.6.2", "<0"])
+def test_a_range_that_no_version_satisfies_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="no version satisfies"):
+        read(kgate_toml=f"triton = '{text}'")
+
+
+@pytest.mark.parametrize("text", ["", ">=3.6,<4", ">3.6,<3.7.1", ">=3.6,<=3.6", "!=3.6.*", "~=3.6,!=3.6.0", "<1", ">0"])
+def test_a_range_that_some_version_satisfies_is_taken(text: str) -> None:
+    assert read(kgate_toml=f"triton = '{text}'").triton == text
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:

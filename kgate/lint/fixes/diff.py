@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import os
+
+_END = "\t"
+"""Ends a name with a blank in it, where one stands alone on its line."""
 
 
 def diff(path: str, before: bytes, after: bytes) -> str:
@@ -14,7 +18,8 @@ def diff(path: str, before: bytes, after: bytes) -> str:
         return ""
     old, new = _name("a/", path), _name("b/", path)
     lines = list(difflib.unified_diff(_lines(before), _lines(after), old, new))
-    lines[:2] = [f"--- {old}\n", f"+++ {new}\n"]
+    # with git's own first line, names count from the root also where it is applied in a folder below
+    lines[:2] = [f"diff --git {old.rstrip(_END)} {new.rstrip(_END)}\n", f"--- {old}\n", f"+++ {new}\n"]
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
@@ -26,10 +31,10 @@ def _lines(raw: bytes) -> list[str]:
 
 def _name(side: str, path: str) -> str:
     """A file's name as git writes it: in quotes where it holds odd characters, with a tab where it holds a blank."""
-    raw = path.encode("utf-8", "surrogateescape")
+    raw = os.fsencode(path)
     if any(byte < 32 or byte == 127 or byte in b'"\\' for byte in raw):
         return '"' + side + "".join(_ESCAPES.get(byte, _escaped(byte)) for byte in raw) + '"'
-    return f"{side}{path}\t" if " " in path else f"{side}{path}"
+    return side + raw.decode("utf-8", "surrogateescape") + (_END if b" " in raw else "")
 
 
 _ESCAPES = {0x07: "\\a", 0x08: "\\b", 0x09: "\\t", 0x0A: "\\n", 0x0B: "\\v", 0x0C: "\\f", 0x0D: "\\r"}

@@ -41,6 +41,16 @@ class Folder:
             raise ChangedSince(f"it cannot be written: {error.strerror or error}") from None
 
 
+def write_new(place: Path, content: bytes) -> None:
+    """Write a file that does not exist yet; an interruption leaves none. Raises FileExistsError."""
+    with open(place, "xb") as stream:
+        try:
+            stream.write(content)
+        except BaseException:
+            os.unlink(place)
+            raise
+
+
 def write_whole(place: Path, content: bytes) -> None:
     """Replace what a file holds in one step, keeping its permissions; an interruption leaves the old content."""
     mode = stat.S_IMODE(place.stat().st_mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from kgate.lint.init.run import InitError, InitResult, Options, Stub, init
+from kgate.lint.init.files import InitError
+from kgate.lint.init.run import InitResult, Options, Stub, init
 
 __all__ = ["InitError", "InitResult", "Options", "Stub", "init"]

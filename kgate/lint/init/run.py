@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,27 +10,30 @@ from typing import Any
 
 from kgate.lint.init.definitions import apply, definition_of, read_definitions
 from kgate.lint.init.draft import Draft, Entry, draft
+from kgate.lint.init.files import (
+    CONFIGURATION,
+    InitError,
+    appended,
+    check_place,
+    configured,
+    starts_with_function,
+    table_for,
+    write,
+)
 from kgate.lint.init.launchers import Launcher, Launchers, Skipped, aside
 from kgate.lint.init.naming import files_for, import_of, importable, variable_names
 from kgate.lint.init.project import Project
 from kgate.lint.init.references import Candidate, References
 from kgate.lint.init.registrations import Registrations
-from kgate.lint.init.writing import file_source, folded_import, function_lines, stub_source, wrapped_import
+from kgate.lint.init.writing import file_source, function_lines, stub_source
 from kgate.lint.project import open_project, relative
 from kgate.source.cache import Tree
 from kgate.source.config import Config
 from kgate.source.index import Index, build_index
 from kgate.source.records import DeviceFunction, Finding
+from kgate.source.text import decode
 
 PLACEHOLDER = "TODO"
-
-
-class InitError(Exception):
-    """Something that a user asked for and that is not done; ``remedy`` says what to do instead."""
-
-    def __init__(self, message: str, remedy: str = "") -> None:
-        super().__init__(message)
-        self.message, self.remedy = message, remedy
 
 
 class Progress:
@@ -138,21 +140,22 @@ def init(folder: Path, options: Options, progress: Any = None, env: Mapping[str,
     plan = _plan(project, launchers, output, shown)
     files, taken = _contents(plan, top, options)
     unexpected = _verify(snapshot, config, files, cache) if files else ()
-    table = "" if config.configured else _table(launchers)
+    launched = [item for item in index.device_functions if item.launched and _inside(item, wanted)]
+    table = "" if config.configured else table_for(launched, config)
+    configure = bool(options.configure and table)
+    changed = files | ({CONFIGURATION: configured(top / CONFIGURATION, table)} if configure else {})
     if not options.dry_run:
-        _write(top, files)
-        if options.configure and table:
-            _configure(top, table)
+        write(top, changed)
     return InitResult(
         tuple(_stub(item, plan, project) for item in plan.drafts),
-        files,
+        {path: decode(raw) for path, raw in files.items()},
         bool(files) and not options.dry_run,
         sum(1 for item in index.device_functions if item.launched and item.declared_by),
         len(chosen),
         tuple(Unlisted(item.symbol, item.line, item.reason) for item in _sorted(finder.skipped)),
         unexpected,
         table,
-        bool(options.configure and table and not options.dry_run),
+        configure and not options.dry_run,
         tuple(taken),
     )
 
@@ -236,8 +239,10 @@ def _found(candidate: Candidate) -> str:
     return f"{candidate.path.rpartition('/')[2]}:{candidate.line}"
 
 
-def _contents(plan: _Plan, top: Path, options: Options) -> tuple[dict[str, str], list[str]]:
+def _contents(plan: _Plan, top: Path, options: Options) -> tuple[dict[str, bytes], list[str]]:
     """File to its content; nothing that exists is replaced."""
+    for path in plan.files:
+        check_place(top, path)
     existing = [path for path in plan.files if (top / path).exists()]
     if existing and not options.append and not options.dry_run:
         count = sum(len(plan.files[path]) for path in existing)
@@ -245,7 +250,7 @@ def _contents(plan: _Plan, top: Path, options: Options) -> tuple[dict[str, str],
             f"{existing[0]} exists and is left as it is; {count} kernels that would go there are not declared",
             "add them to it with --append, or name another file with --output",
         )
-    files: dict[str, str] = {}
+    files: dict[str, bytes] = {}
     helpers = {made.launcher.symbol: made.helper for made in plan.drafts}
     for path, launchers in plan.files.items():
         stubs = [plan.texts[item.symbol] for item in launchers]
@@ -255,15 +260,15 @@ def _contents(plan: _Plan, top: Path, options: Options) -> tuple[dict[str, str],
         )
         spaced = _spaced(stubs)
         if path in existing and options.append:
-            files[path] = appended((top / path).read_text(encoding="utf-8"), spaced, imports)
+            files[path] = appended(path, (top / path).read_bytes(), spaced, imports)
         else:
-            files[path] = file_source(spaced, imports)
-    files |= {path: text for path, text in plan.extra.items() if not (top / path).exists()}
+            files[path] = file_source(spaced, imports).encode("utf-8")
+    files |= {path: text.encode("utf-8") for path, text in plan.extra.items() if not (top / path).exists()}
     for path in list(files):
         for parent in Path(path).parents:
             package = (parent / "__init__.py").as_posix()
             if parent.name and not (top / package).exists() and len(Path(path).parts) > 1:
-                files.setdefault(package, '"""Declarations of the kernels of this project."""\n')
+                files.setdefault(package, b'"""Declarations of the kernels of this project."""\n')
     return files, [f"{path} exists" for path in existing]
 
 
@@ -271,7 +276,7 @@ def _spaced(stubs: list[str]) -> list[str]:
     """Stubs with the blank lines between them: two around functions, one otherwise."""
     spaced: list[str] = []
     for at, stub in enumerate(stubs):
-        function = _starts_with_function(stub)
+        function = starts_with_function(stub)
         after_function = (at > 0 and stubs[at - 1].startswith("@")) or (at > 0 and "\n@kernel(" in stubs[at - 1])
         if at == 0:
             spaced.append(("\n" if function else "") + stub)
@@ -280,56 +285,14 @@ def _spaced(stubs: list[str]) -> list[str]:
     return spaced
 
 
-def _starts_with_function(stub: str) -> bool:
-    """Whether the first line that is no comment belongs to a function."""
-    first = next((line for line in stub.split("\n") if not line.startswith("#")), "")
-    return first.startswith(("def ", "@"))
-
-
-def appended(text: str, stubs: list[str], imports: list[str]) -> str:
-    """A file with stubs at its end, and what they import after its imports; everything else stays as it is."""
-    from kgate.lint.init.writing import used_words
-
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as error:
-        raise InitError(f"the file to append to cannot be read: {error.msg} (line {error.lineno})") from None
-    bound = {
-        alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    }
-    missing = [word for word in used_words("\n".join(stubs)) if word not in bound]
-    new = [part for line in sorted(imports) if line.rpartition(" ")[2] not in bound for part in folded_import(line)]
-    new += wrapped_import("kgate", missing) if missing else []
-    ends = [node.end_lineno or 0 for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
-    lines = text.splitlines()
-    at = max(ends) if ends else _after_docstring(tree)
-    body = [*lines[:at], *new, *lines[at:]]
-    return (
-        "\n".join(body).rstrip("\n")
-        + "\n\n"
-        + ("\n" if stubs[:1] and _starts_with_function(stubs[0].lstrip("\n")) else "")
-        + "\n".join([stubs[0].lstrip("\n"), *stubs[1:]]).rstrip("\n")
-        + "\n"
-    )
-
-
-def _after_docstring(tree: ast.Module) -> int:
-    first = tree.body[0] if tree.body else None
-    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    return (first.end_lineno or 0) if first is not None and is_text else 0
-
-
 class _Overlay:
     """A tree with some files more."""
 
-    def __init__(self, tree: Tree, files: dict[str, str]) -> None:
+    def __init__(self, tree: Tree, files: dict[str, bytes]) -> None:
         import hashlib
 
         self.tree = tree
-        self.raw = {path: text.encode("utf-8") for path, text in files.items()}
+        self.raw = files
         self._files = dict(tree.files()) | {
             path: hashlib.sha1(b"overlay" + raw, usedforsecurity=False).hexdigest() for path, raw in self.raw.items()
         }
@@ -353,7 +316,7 @@ class _Overlay:
         return {**dict(rest), **{path: self.raw[path] for path in paths if path in self.raw}}
 
 
-def _verify(tree: Tree, config: Config, files: dict[str, str], cache: Path | None) -> tuple[Finding, ...]:
+def _verify(tree: Tree, config: Config, files: dict[str, bytes], cache: Path | None) -> tuple[Finding, ...]:
     """Read the new files as the linter will: what it finds there that is no placeholder."""
     index = _index(_Overlay(tree, files), config, cache)
     return tuple(item for item in index.findings if item.path in files and not _intended(item))
@@ -379,22 +342,3 @@ def _stub(made: Draft, plan: _Plan, project: Project) -> Stub:
         tuple(made.todos()),
         tuple(sorted(made.launcher.devices)),
     )
-
-
-def _table(launchers: list[Launcher]) -> str:
-    folders = sorted({item.symbol.partition("/")[0] for item in launchers if "/" in item.symbol.partition("::")[0]})
-    globs = ", ".join(f'"{folder}/**"' for folder in folders) or '"**"'
-    return f"[tool.kgate]\nrequire = [{globs}]\n"
-
-
-def _configure(top: Path, table: str) -> None:
-    path = top / "pyproject.toml"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    path.write_text(text + ("\n" if text and not text.endswith("\n\n") else "") + table, encoding="utf-8")
-
-
-def _write(top: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = top / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")

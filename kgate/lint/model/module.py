@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kgate.lint.model.flow import Nodes
 from kgate.lint.records import Range
 from kgate.lint.rule import place_of
+from kgate.source.frameworks import JIT_NAMES, framework_of
 from kgate.source.uses import chain_of
 
 if TYPE_CHECKING:
@@ -17,19 +18,6 @@ if TYPE_CHECKING:
     from kgate.lint.model.host import Host
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-
-JIT_NAMES = frozenset({"triton_jit", "libentry", "gluon_jit"})
-"""Decorators, by their last name, that make a device function wherever they come from."""
-FRAMEWORKS = {
-    "triton": "triton",
-    "gluon": "gluon",
-    "cutlass.cute": "cute",
-    "cuda.tile": "cutile",
-    "tilelang": "tilelang",
-    "helion": "helion",
-    "numba.cuda": "numba",
-    "jax.experimental.pallas": "pallas",
-}
 
 
 class Module:
@@ -162,21 +150,12 @@ class Module:
 
     def _jit(self, function: ast.expr) -> str:
         dotted = self.dotted(function)
+        found = framework_of(dotted)
+        if found:
+            return found
         last = dotted.rpartition(".")[2]
-        if last == "jit" and dotted.startswith("triton."):
-            return "gluon" if "gluon" in dotted else "triton"
         if last in self.jit_names:
             return "gluon" if "gluon" in last else "triton"
-        if last == "kernel" and dotted.startswith(("cutlass.cute", "cute.")):
-            return "cute"
-        if last == "kernel" and dotted.startswith("cuda.tile"):
-            return "cutile"
-        if last == "kernel" and dotted.startswith("helion"):
-            return "helion"
-        if last == "jit" and dotted.startswith("numba.cuda"):
-            return "numba"
-        if (last == "jit" and dotted.startswith("tilelang")) or (last == "prim_func" and dotted.startswith("tilelang")):
-            return "tilelang"
         if "jit" in last.lower() and last not in ("jit", "njit") and not dotted.startswith(("torch.", "numba", "jax")):
             return "triton" if self._stands_for_jit(last) else ""
         return ""

@@ -219,12 +219,16 @@ class _ObjectReader:
             asked.write("".join(f"{oid}\n" for oid in oids).encode())
             asked.flush()
             return [self._answer(answers, oid) for oid in oids]
-        except BaseException:
+        except BaseException as error:
             self.close()  # half a conversation cannot be taken up again
+            if isinstance(error, BrokenPipeError):
+                raise _ended() from None
             raise
 
     def _answer(self, answers: IO[bytes], oid: str) -> bytes:
         header = answers.readline().split()
+        if not header:
+            raise _ended()
         if len(header) != 3:
             raise GitError(f"the repository lacks object {oid}", "run: git fsck, or fetch the history that is missing")
         size = int(header[2])
@@ -232,6 +236,10 @@ class _ObjectReader:
         if len(content) != size + 1:
             raise GitError(f"git ended in the middle of object {oid}", "run: git fsck")
         return content[:-1]
+
+
+def _ended() -> GitError:
+    return GitError("git ended while objects were read", "run it again; where that does not help: git fsck")
 
 
 def _end(child: subprocess.Popen[bytes], owner: int) -> None:

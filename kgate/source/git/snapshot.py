@@ -78,16 +78,21 @@ class Snapshot:
             elif path in links:
                 target = self._follow(path, links)
                 if target is not None:
-                    found[path] = target.oid
+                    found[path] = self.entries[target].oid
         return found
 
-    def _follow(self, path: str, links: Mapping[str, str]) -> Entry | None:
+    def links(self) -> dict[str, str]:
+        """Path to the file of the tree that it stands for, of every symlink to one."""
+        links = self.symlinks()
+        return {path: file for path in links if (file := self._follow(path, links)) is not None}
+
+    def _follow(self, path: str, links: Mapping[str, str]) -> str | None:
         for _ in range(32):  # more hops than that is a loop
             entry = self.entries.get(path)
             if entry is None or entry.mode == _GITLINK:
                 return None
             if entry.mode != _LINK:
-                return entry
+                return path
             path = posixpath.normpath(posixpath.join(posixpath.dirname(path), links[path]))
         return None
 

@@ -15,7 +15,8 @@ def test_no_difference_is_no_text() -> None:
 
 
 def test_a_diff_names_both_sides_and_no_times() -> None:
-    assert diff("ops/a.py", b"x\ny\n", b"x\nz\n") == "--- a/ops/a.py\n+++ b/ops/a.py\n@@ -1,2 +1,2 @@\n x\n-y\n+z\n"
+    header = "diff --git a/ops/a.py b/ops/a.py\n--- a/ops/a.py\n+++ b/ops/a.py\n"
+    assert diff("ops/a.py", b"x\ny\n", b"x\nz\n") == header + "@@ -1,2 +1,2 @@\n x\n-y\n+z\n"
 
 
 def test_a_missing_last_line_ending_is_said_on_the_side_that_misses_it() -> None:
@@ -35,6 +36,7 @@ def test_a_missing_last_line_ending_is_said_on_the_side_that_misses_it() -> None
         ("a b.py", b"x\n", b"y\n"),
         ('a"\t\\.py', b"x\n", b"y\n"),
         ("\u00fc.py", b"x\n", b"y\n"),
+        ("\udce9.py", b"x\n", b"y\n"),
     ],
 )
 def test_git_applies_a_diff(tmp_path: Path, path: str, before: bytes, after: bytes) -> None:
@@ -43,3 +45,13 @@ def test_git_applies_a_diff(tmp_path: Path, path: str, before: bytes, after: byt
     subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
     subprocess.run(["git", "apply", "--whitespace=nowarn", "-"], cwd=tmp_path, input=text, check=True)
     assert (tmp_path / path).read_bytes() == after
+
+
+@pytest.mark.parametrize("path", ["below/a.py", "below/a b.py", 'below/a".py'])
+def test_git_applies_a_diff_in_a_folder_below_the_root(tmp_path: Path, path: str) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / path).write_bytes(b"x\n")
+    text = diff(path, b"x\n", b"y\n").encode()
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path / "below", input=text, check=True)
+    assert (tmp_path / path).read_bytes() == b"y\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 from kgate.cli import main
 from kgate.lint.init import InitError
+from kgate.source.config import load_config_from
 from kgate.source.folder import FolderSnapshot
 from kgate.source.index import build_index
 
@@ -311,6 +313,111 @@ def test_configuration_is_added_only_when_asked_for(repository):
     text = (repository.folder / "pyproject.toml").read_text()
     assert text.startswith('[project]\nname = "theirs"\n')
     assert '[tool.kgate]\nrequire = ["pkg/**"]' in text
+
+
+@pytest.mark.parametrize("before", ['[project]\r\nname = "x"', '[project]\r\nname = "x"\r\n', "\r\n", ""])
+def test_configuration_keeps_every_byte_of_the_file(repository, before):
+    repository.write(pkg__ops=source(PLAIN))
+    place = repository.folder / "pyproject.toml"
+    place.write_bytes(before.encode())
+    repository.init(dry_run=False, configure=True)
+    after = place.read_bytes()
+    assert after.startswith(before.encode())
+    assert not before or b"\n" not in after.replace(b"\r\n", b"")
+    assert load_config_from(repository.folder).require == ("pkg/**",)
+
+
+def test_configuration_that_cannot_take_a_table_is_refused_before_anything_is_written(repository):
+    repository.write(ops=source(PLAIN))
+    (repository.folder / "pyproject.toml").write_text("tool = {}\n")
+    with pytest.raises(InitError, match="cannot take a"):
+        repository.init(dry_run=False, configure=True)
+    assert sorted(path.name for path in repository.folder.iterdir()) == ["ops.py", "pyproject.toml"]
+
+
+def test_interrupted_configuration_leaves_the_old_one(repository, monkeypatch):
+    repository.write(ops=source(PLAIN))
+    (repository.folder / "pyproject.toml").write_text("[project]\n")
+    monkeypatch.setattr("kgate.lint.fixes.writing.os.fsync", lambda handle: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        repository.init(dry_run=False, configure=True)
+    assert (repository.folder / "pyproject.toml").read_text() == "[project]\n"
+    assert not list(repository.folder.glob("*.tmp")) + list(repository.folder.glob(".*.tmp"))
+
+
+def test_proposed_configuration_does_not_depend_on_what_is_declared(repository):
+    repository.write(one__ops=source(PLAIN), two__ops=source(PLAIN.replace("def scale", "def again")))
+    proposed = repository.init(dry_run=False).configuration
+    assert proposed == '[tool.kgate]\nrequire = ["one/**", "two/**"]\n'
+    assert repository.init().stubs == ()
+    assert repository.init().configuration == proposed
+
+
+def test_proposed_configuration_covers_kernels_beside_the_folders(repository):
+    repository.write(pkg__ops=source(PLAIN), top=source(PLAIN.replace("def scale", "def again")))
+    assert repository.init().configuration == '[tool.kgate]\nrequire = ["**"]\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "first"),
+    [
+        (b"#!/usr/bin/env python\r\n# Licence.\r\n\r\nX = 1\r\n", b"#!/usr/bin/env python\r\n# Licence.\r\nfrom "),
+        (b"# coding: latin-1\n# \xe9\nX = '\xe9'\n", b"# coding: latin-1\n# \xe9\nfrom "),
+        (b"\xef\xbb\xbfX = 1\n", b"\xef\xbb\xbffrom "),
+        (b'"""Ours."""; X = (\n1,)\n', b'"""Ours."""; X = (\n1,)\nfrom '),
+        (b"# only this", b"# only this\nfrom "),
+        (b"import os; X = (\n1,)\n\x0c\nY = '\xe2\x80\xa8'\n", b"import os; X = (\n1,)\nfrom "),
+        (b"", b"from "),
+    ],
+    ids=["crlf", "latin-1", "mark", "docstring", "comment", "form-feed", "empty"],
+)
+def test_append_keeps_every_byte_and_puts_imports_below_the_head(repository, before, first):
+    repository.write(ops=source(PLAIN))
+    file = repository.folder / "kernels.py"
+    file.write_bytes(before)
+    repository.init(dry_run=False, append=True, output="kernels.py")
+    after = file.read_bytes()
+    assert after.startswith(first)
+    kept = [line for line in before.removeprefix(codecs.BOM_UTF8).splitlines() if line.strip()]
+    assert [line for line in after.removeprefix(codecs.BOM_UTF8).splitlines() if line in kept] == kept
+    assert after.count(b"\n") == after.count(b"\r\n") or b"\r\n" not in after
+    compile(after, "kernels.py", "exec")
+    assert len(build_index(FolderSnapshot(repository.folder)).sites) == 1
+
+
+def test_append_to_a_file_that_cannot_hold_it_is_refused(repository):
+    repository.write(ops=source(PLAIN).replace("M, N = x.shape", "M, N = x.shape  # \u00e9\u2192"))
+    file = repository.folder / "kernels.py"
+    for content in (b"# coding: latin-1\n", b"# \xff\n", b"def broken(:\n"):
+        file.write_bytes(content)
+        with pytest.raises(InitError) as caught:
+            repository.init(dry_run=False, append=True, output="kernels.py")
+        assert "kernels.py" in caught.value.message
+        assert "--output" in caught.value.remedy
+        assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("kind", ["folder", "dangling", "outside"])
+def test_what_is_in_the_way_is_named_and_another_place_proposed(repository, tmp_path_factory, kind):
+    repository.write(ops=source(PLAIN))
+    place = repository.folder / "kgate_kernels.py"
+    if kind == "folder":
+        place.mkdir()
+    else:
+        place.symlink_to((repository.folder if kind == "dangling" else tmp_path_factory.mktemp("other")) / "none")
+    with pytest.raises(InitError, match="kgate_kernels") as caught:
+        repository.init(dry_run=False)
+    assert "--output" in caught.value.remedy
+    assert not (repository.folder / "none").exists()
+
+
+def test_file_in_the_way_of_a_folder_is_named(repository):
+    host = "\n\n".join(PLAIN.strip().replace("def scale", f"def scale_{n}") for n in range(25))
+    repository.write(pkg__one=source(host), pkg__two=source(PLAIN))
+    (repository.folder / "kgate_kernels").write_text("")
+    with pytest.raises(InitError, match="kgate_kernels is in the way") as caught:
+        repository.init(dry_run=False)
+    assert "--output" in caught.value.remedy
 
 
 # References and registrations

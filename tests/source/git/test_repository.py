@@ -142,3 +142,16 @@ def test_close_ends_the_reading_process_and_a_later_read_starts_another(repo):
     assert snapshot.read("a.py") == b"1\n"
     repository.close()
     assert snapshot.read("a.py") == b"1\n"
+
+
+def test_a_git_that_ended_while_objects_were_read_is_no_missing_object(repo):
+    repo.commit("one", {"a.py": "x = 1\n"})
+    repository = Repository(repo.path, env=repo.env)
+    oid = repo.git("rev-parse", "HEAD:a.py")
+    assert list(repository.read_objects([oid])) == [b"x = 1\n"]
+    reader = repository._object_reader()
+    reader._child.kill()
+    reader._child.wait()
+    with pytest.raises(GitError, match="git ended while"):
+        reader.read([oid])
+    assert list(repository.read_objects([oid])) == [b"x = 1\n"]

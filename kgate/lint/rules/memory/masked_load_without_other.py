@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kgate.lint.model.calls import SCANS
-from kgate.lint.rule import ASCEND, ERROR, UNSAFE, WARNING, Example, Hit, Rule
+from kgate.lint.rule import ASCEND, EITHER, ERROR, WARNING, Example, Hit, Rule
 from kgate.lint.rules.memory._shared import ADDITIONS, Reach, reaches, runs_over
 from kgate.source.records import Edit, Fix
 
@@ -39,7 +39,7 @@ RULE = Rule(
         "pytorch/pytorch#126535",
         "triton-lang/triton#10448",
     ),
-    fix=UNSAFE,
+    fix=EITHER,
     invalid=(
         Example(
             """
@@ -77,6 +77,19 @@ RULE = Rule(
                 k = tl.arange(0, BLOCK_K)
                 a = tl.load(a_ptr + m[:, None] * K + k[None, :], mask=k[None, :] < K)
                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+                b = tl.load(b_ptr + k[:, None] * N + n[None, :], mask=k[:, None] < K, other=0.0)
+                tl.store(c_ptr + m[:, None] * N + n[None, :], tl.dot(a, b))
+            """,
+            fixed="""
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def row_dot(a_ptr, b_ptr, c_ptr, K, M: tl.constexpr, N: tl.constexpr, BLOCK_K: tl.constexpr):
+                m = tl.arange(0, M)
+                n = tl.arange(0, N)
+                k = tl.arange(0, BLOCK_K)
+                a = tl.load(a_ptr + m[:, None] * K + k[None, :], mask=k[None, :] < K, other=0.0)
                 b = tl.load(b_ptr + k[:, None] * N + n[None, :], mask=k[:, None] < K, other=0.0)
                 tl.store(c_ptr + m[:, None] * N + n[None, :], tl.dot(a, b))
             """,
