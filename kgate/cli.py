@@ -329,7 +329,7 @@ LINT_FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit")
 @click.option("--fix", is_flag=True, help="Make the fixes that are safe.")
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: those too that may change what is computed.")
 @click.option("--diff", is_flag=True, help="Show the fixes as a diff and make none; exit with 1 where there are any.")
-@click.option("--add-ignore", metavar="REASON", help="Write `# kgate: ignore[...] REASON` for every finding.")
+@click.option("--add-ignore", metavar="REASON", help="Write `# kgate: ignore[...] REASON` for errors and warnings.")
 @click.option("--changed", is_flag=True, help="Only findings on lines that the diff touched.")
 @click.option("--base", metavar="REV", help="With --changed: compare with this commit (default: as `kgate check`).")
 @click.option("--statistics", is_flag=True, help="How often each rule was broken, instead of the findings.")
@@ -345,6 +345,7 @@ def lint(paths: tuple[str, ...], watch: bool, output: Path | None, **options: An
     PATHS narrows the findings to files or folders. `kgate rule CODE` explains a rule, `# kgate: ignore[CODE] reason`
     hides a finding.
     """
+    options["fix"] = options["fix"] and not options["diff"]  # both together ask for the fixes as a diff
     _check_lint(options)
     if watch and options["add_ignore"] is not None:
         raise click.UsageError("--watch would ignore every mistake as it is made; use --add-ignore alone")

@@ -51,8 +51,8 @@ def as_text(rule: Rule) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _standing(rule: Rule) -> str:
-    words = [rule.severity]
+def _standing(rule: Rule, *, short: bool = False) -> str:
+    words = [rule.severity if short or not rule.lowered else f"{rule.severity} ({rule.lowered})"]
     if rule.fix:
         words.append(f"{rule.fix} fix")
     if not rule.default:
@@ -195,6 +195,7 @@ def as_dict(rule: Rule) -> dict[str, Any]:
         "name": rule.name,
         "family": rule.family,
         "severity": rule.severity,
+        "lowered": rule.lowered,
         "default": rule.default,
         "fix": rule.fix,
         "summary": rule.summary,
@@ -272,7 +273,7 @@ def explained_all(style: str) -> str:
 
 def listing(rules: Iterable[Rule]) -> str:
     """Code, name, standing and summary of each rule, in columns."""
-    rows = [(rule.code, rule.name, _standing(rule), rule.summary) for rule in rules]
+    rows = [(rule.code, rule.name, _standing(rule, short=True), rule.summary) for rule in rules]
     names, standings = (max((len(row[column]) for row in rows), default=0) for column in (1, 2))
     return "".join(f"{code}  {name:<{names}}  {how:<{standings}}  {what}\n" for code, name, how, what in rows)
 

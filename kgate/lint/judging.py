@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from kgate.lint.linking import Project
 from kgate.lint.records import LintFacts, LocalFinding
 from kgate.lint.registry import by_code, by_name, rules
+from kgate.lint.rules.contract.incomplete_draft import gathered
 from kgate.source.config import Config
 from kgate.source.index import Index
 from kgate.source.records import Finding, Related
@@ -31,6 +32,7 @@ def findings_of(index: Index, config: Config, files: Mapping[str, LintFacts]) ->
     for rule in rules():
         for check in rule.project_checks:
             found += check(project)
+    found = gathered(found, index)
     found = [item for item in found if item.code not in codes or not is_for(item.path, codes[item.code].except_in)]
     return sorted(_unique(found), key=lambda item: (item.path, item.line, item.column, item.code, item.message))
 
@@ -47,7 +49,7 @@ def coded(finding: Finding, index: Index) -> Finding:
     rule = by_name().get(finding.code)
     if (finding.line, finding.column) == (finding.end_line, finding.end_column):
         finding = _spread(finding, index)
-    return finding if rule is None else dataclasses.replace(finding, code=rule.code, name=finding.code)
+    return finding if rule is None else dataclasses.replace(finding, code=rule.code, name=rule.name)
 
 
 def _failing(finding: Finding) -> Finding:

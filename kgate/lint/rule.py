@@ -92,6 +92,8 @@ class Rule:
     """Whether it is on without being selected."""
     off_because: str = ""
     """Why it is off by default."""
+    lowered: str = ""
+    """When a finding has another severity: ``a warning where only an unbounded stride is to blame``."""
     fix: str = ""
     """``safe`` or ``unsafe`` where the rule can mend what it finds, ``safe or unsafe`` where that depends on the
     finding; empty where it cannot."""

@@ -18,6 +18,7 @@ from kgate.lint.notes import about_paths, about_settings, inside
 from kgate.lint.project import open_project, relative
 from kgate.lint.records import LintFacts
 from kgate.lint.registry import rules
+from kgate.lint.rule import NOTE
 from kgate.lint.selection import Selection
 from kgate.lint.store import LintStore
 from kgate.lint.suppress import ABOUT_COMMENTS, add_ignores_to
@@ -31,6 +32,7 @@ from kgate.source.records import Finding
 if TYPE_CHECKING:
     from kgate.lint.changed import ChangedLines
 
+UNDECLARED = "KG101"
 CUDA_ALWAYS = (".cu", ".cuh", ".hip")
 """Suffixes of files that are CUDA C++ whatever is in them."""
 
@@ -223,9 +225,17 @@ class _Run:
         folder = Folder(self.project.top)
         notes: list[str] = []
         by_path: dict[str, list[Finding]] = {}
+        undeclared = 0
         for item in findings:
-            if item.code not in ABOUT_COMMENTS:
+            if item.code == UNDECLARED:
+                undeclared += 1
+            elif item.code not in ABOUT_COMMENTS and item.severity != NOTE:
                 by_path.setdefault(item.path, []).append(item)
+        if undeclared:
+            notes.append(
+                f"{undeclared} {UNDECLARED} got no ignore, as they tell how far a project has come; "
+                f'`ignore = ["{UNDECLARED}"]` in [tool.kgate], or a shorter `require`, hides them'
+            )
         for path, items in by_path.items():
             before = folder.read(path)
             after = add_ignores_to(before, items, reason)
@@ -260,6 +270,7 @@ def contract_findings(index: Index, config: Config, *, changed: bool = True) -> 
 
     Where nothing has ``changed``, undeclared kernels are not looked for, which takes most of the time in a large tree.
     """
+    from kgate.lint.rules.contract.incomplete_draft import gathered
     from kgate.lint.rules.contract.outside_roots import outside
     from kgate.lint.rules.contract.undeclared_kernel import undeclared
 
@@ -267,6 +278,7 @@ def contract_findings(index: Index, config: Config, *, changed: bool = True) -> 
     found += outside(index, config)
     if changed:
         found += undeclared(index, config)
+    found = [item for item in gathered(found, index) if not config.excludes(item.path)]
     notes = notes_of(index, config) if changed else _require_notes(index, config)
     return sorted(found, key=lambda item: (item.path, item.line, item.column, item.code)), notes
 

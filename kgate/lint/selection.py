@@ -13,6 +13,7 @@ from kgate.source.config import Config, ConfigError
 
 ALL = "ALL"
 _PREFIX = re.compile(r"KG\d{0,2}")
+_NUMBERED = re.compile(r"KG\d+", re.IGNORECASE)
 _EXACT = 6
 """Specificity of a rule's own code or name; that of a prefix is its length, that of ALL is 0."""
 _NARROW = 4
@@ -55,7 +56,9 @@ class Catalogue:
         return found or self.rules.get(code_or_name.upper())
 
     def nearest(self, wrong: str) -> str:
-        """``did you mean ...?`` for a selector that stands for no rule."""
+        """``did you mean ...?`` for a selector that stands for no rule; no number is a misspelt other one."""
+        if _NUMBERED.fullmatch(wrong) and wrong.upper() not in self.rules:
+            return "codes are KG0xx to KG7xx; `kgate rule --all` lists them"
         known = [*self.rules, *self._named]
         near = difflib.get_close_matches(wrong, known, n=1) or difflib.get_close_matches(wrong.upper(), known, n=1)
         if not near and "-" in wrong:

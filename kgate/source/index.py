@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import fnmatch
 import os
 from collections.abc import Iterable, Sequence
@@ -143,6 +144,10 @@ class Index:
     def sites(self) -> tuple[str, ...]:
         """Identities of everything that is declared, with or without mistakes."""
         return tuple(sorted(self._reader.sites))
+
+    def site(self, identity: str) -> ast.expr:
+        """The expression that declares something, with or without mistakes. Raises KeyError where nothing does."""
+        return self._reader.sites[identity][2].segment.parse()
 
     @cached_property
     def device_functions(self) -> tuple[DeviceFunction, ...]:

@@ -106,7 +106,7 @@ def test_paths_narrow_the_findings(project: Path) -> None:
         (["--add-ignore", "-"], "reads as none"),
         (["--add-ignore", " : \N{EM DASH}"], "reads as none"),
         (["--add-ignore", "\\"], "reads as none"),
-        (["--fix", "--diff"], "--fix and --diff say different things"),
+        (["--diff", "--add-ignore", "r"], "--diff and --add-ignore say different things"),
         (["--fix", "--add-ignore", "r"], "--fix and --add-ignore say different things"),
         (["--watch", "--add-ignore", "r"], "use --add-ignore alone"),
         (["--unsafe-fixes"], "goes with --fix or --diff"),
@@ -185,6 +185,25 @@ def test_add_ignore_writes_comments_that_the_next_run_heeds(project: Path) -> No
     assert codes("--select", "KG309,KG00") == []
 
 
+def test_add_ignore_leaves_undeclared_kernels_to_the_configuration(project: Path) -> None:
+    (project / "pyproject.toml").write_text("[tool.kgate]\n")
+    (project / "k.py").write_text(KERNEL + "\n\ndef launch(x, y):\n    k[(1,)](x, y, x.numel(), B=1024)\n")
+    done = kgate("lint", "--select", "KG309,KG101", "--add-ignore", "before the linter came")
+    assert done.exit_code == 1
+    assert "1 KG101 got no ignore" in done.stdout
+    assert 'ignore = ["KG101"]' in done.stdout
+    assert (project / "k.py").read_text().count("kgate: ignore") == 1
+    assert codes("--select", "KG309,KG101") == ["KG101"]
+
+
+def test_add_ignore_leaves_notes_alone(project: Path) -> None:
+    source = KERNEL.replace("def k(", "def _k(")
+    (project / "k.py").write_text(source)
+    assert codes("--select", "KG125") == ["KG125"]
+    kgate("lint", "--select", "KG125", "--add-ignore", "before the linter came")
+    assert (project / "k.py").read_text() == source
+
+
 def test_an_unused_ignore_is_a_finding_and_fix_removes_it(project: Path) -> None:
     (project / "k.py").write_text(STALE)
     assert "KG002" in codes("--select", "KG309,KG002")
@@ -203,6 +222,14 @@ def test_diff_shows_the_fix_makes_none_and_exits_with_1(project: Path) -> None:
     (project / "k.py").write_text(KERNEL)
     done = kgate("lint", "--select", "KG002", "--diff")
     assert (done.exit_code, done.stdout) == (0, "")
+
+
+def test_fix_with_diff_shows_the_fixes_and_makes_none(project: Path) -> None:
+    (project / "k.py").write_text(STALE)
+    both = kgate("lint", "--select", "KG309,KG002", "--fix", "--diff")
+    alone = kgate("lint", "--select", "KG309,KG002", "--diff")
+    assert (both.exit_code, both.stdout) == (alone.exit_code, alone.stdout)
+    assert (project / "k.py").read_text() == STALE
 
 
 @pytest.mark.parametrize("where", ["stdout", "file"])

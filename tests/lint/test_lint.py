@@ -69,7 +69,7 @@ def test_a_declared_kernel_is_silent(tmp_path: Path) -> None:
 def test_an_undeclared_kernel_is_an_error_where_the_project_is_configured(tmp_path: Path) -> None:
     (finding,) = (item for item in lint(project(tmp_path, BARE, CONFIGURED)).findings if item.code == UNDECLARED)
     assert (finding.code, finding.severity, finding.path, finding.line) == (UNDECLARED, "error", "ops.py", 5)
-    assert "launched by double (ops.py:10)" in finding.message
+    assert "launched by `double` (ops.py:10)" in finding.message
     assert "@kernel(" in finding.remedy
 
 
@@ -86,23 +86,23 @@ def test_files_outside_require_or_inside_exclude_are_left_alone(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "code", "line"),
+    ("old", "new", "rule", "line"),
     [
         ('("float32",)', '("float23",)', "unknown-dtype", 19),
-        ("Dim(1, 128)", "Dim(5, 4)", "empty-range", 20),
+        ("Dim(1, 128)", "Dim(5, 4)", "empty-envelope", 20),
         ('"cuda:sm_90"', '"cuda:sm_91"', "unknown-target", 21),
-        ('Tensor("N"', 'Tensor("N K"', "unknown-dim", 17),
-        ("targets=(", 'where=("N %% 8 ==",), targets=(', "bad-where", 21),
+        ('Tensor("N"', 'Tensor("N K"', "bad-shape", 17),
+        ("targets=(", 'where=("N %% 8 ==",), targets=(', "bad-where-clause", 21),
     ],
 )
 def test_a_mistake_in_a_declaration_has_its_place_and_a_remedy(
-    tmp_path: Path, old: str, new: str, code: str, line: int
+    tmp_path: Path, old: str, new: str, rule: str, line: int
 ) -> None:
     findings = lint(project(tmp_path, DECLARED.replace(old, new.replace("%%", "%")), CONFIGURED)).findings
     found = {item.name: item for item in findings if item.code != UNDECLARED}
-    assert code in found, findings
-    assert found[code].line == line
-    assert found[code].remedy
+    assert rule in found, findings
+    assert found[rule].line == line
+    assert found[rule].remedy
 
 
 def test_paths_narrow_the_findings(tmp_path: Path) -> None:

@@ -52,6 +52,13 @@ def test_rule_says_whether_its_fixes_are_safe(rule):
     assert given == {"": set(), SAFE: {True}, UNSAFE: {False}, EITHER: {True, False}}[rule.fix]
 
 
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.code)
+def test_rule_says_when_a_finding_has_another_severity(rule):
+    given = {item.severity for example in rule.invalid for item in check(rule, example)[1]}
+    assert rule.lowered or given <= {rule.severity}
+    assert not rule.lowered or re.match(rf"an? (?!{rule.severity})({ERROR}|{WARNING}|{NOTE}) .+[^.]$", rule.lowered)
+
+
 def _end(item, snippet):
     """The end of the range in its first line."""
     if item.end_line == item.line:

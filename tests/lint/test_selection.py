@@ -132,7 +132,8 @@ def test_an_unknown_rule_on_the_command_line_names_the_option(option: str) -> No
     ("wrong", "hint"),
     [
         ("unmasked-acess", "did you mean unmasked-access?"),
-        ("KG2003", "did you mean KG203 (masked-load-without-other)?"),
+        ("KG2003", "codes are KG0xx to KG7xx; `kgate rule --all` lists them"),
+        ("KG999", "codes are KG0xx to KG7xx; `kgate rule --all` lists them"),
         ("kg301", "did you mean KG301 (low-precision-accumulator)?"),
         ("undeclared-kernels", "did you mean undeclared-kernel?"),
         ("xyz", "`kgate rule --all` lists the rules"),

@@ -95,6 +95,8 @@ class _Reader:
         """Local name to the pointers whose elements its value is made of."""
         self.unconverted: dict[str, set[str]] = {}
         """The same, as far as they are not converted to float32."""
+        self.widened: set[str] = set()
+        """Local names whose values are float32 whatever floats were loaded."""
         self.values_given = set(parameters)
 
     def evidence(self, node: ast.AST) -> Evidence:
@@ -129,6 +131,10 @@ class _Reader:
             self.moves.setdefault(name, []).append(_plain_text(node.value, name))
             self.loaded.setdefault(name, set()).update(self.sources(node.value))
             self.unconverted.setdefault(name, set()).update(self.raw(node.value))
+            if self.widens(node.value):
+                self.widened.add(name)
+            if name in self.widened:
+                self.unconverted[name] = set()
 
     def _loop(self, node: ast.For) -> None:
         """``range(0, N, BLOCK)`` covers N."""
@@ -149,11 +155,13 @@ class _Reader:
                     self.values.pop(part.id, None)
                     self.bases[part.id] = ""
                     self.unconverted[part.id], self.loaded[part.id] = self.raw(value), self.sources(value)
+                    self.widened.discard(part.id)
             return
         if not isinstance(target, ast.Name):
             return
         base, moved = self.base(value)
         self.unconverted[target.id], self.loaded[target.id] = self.raw(value), self.sources(value)
+        (self.widened.add if self.widens(value) else self.widened.discard)(target.id)
         self.bases[target.id] = base
         (self.moved.add if moved else self.moved.discard)(target.id)
         self.values[target.id] = value
@@ -190,6 +198,8 @@ class _Reader:
 
     def raw(self, node: ast.expr) -> set[str]:
         """The pointers whose elements go into a value as they are stored, not converted to float32."""
+        if self.widens(node):
+            return set()
         if isinstance(node, ast.Call):
             attribute = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             if attribute == "to" and node.args and chain_of(node.args[0]).endswith("float32"):
@@ -201,6 +211,30 @@ class _Reader:
             return self.unconverted.get(node.id, own)
         children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
         return set().union(*map(self.raw, children)) if children else set()
+
+    def widens(self, node: ast.expr) -> bool:
+        """Whether a value is float32 whatever floats go into it: converted, or together with something that is.
+
+        ``tl.max`` and ``tl.min`` give float32 for the half types.
+        """
+        if isinstance(node, ast.Name):
+            return node.id in self.widened
+        if isinstance(node, ast.BinOp):
+            return isinstance(node.op, _ARITHMETIC) and (self.widens(node.left) or self.widens(node.right))
+        if isinstance(node, ast.UnaryOp):
+            return isinstance(node.op, ast.USub) and self.widens(node.operand)
+        if isinstance(node, ast.Subscript):
+            return self.widens(node.value)
+        if not isinstance(node, ast.Call) or not node.args:
+            return False
+        last = chain_of(node.func).rpartition(".")[2] or (
+            node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        )
+        if last in ("to", "cast"):
+            return chain_of(node.args[-1]).endswith("float32")
+        if last in ("max", "min"):
+            return isinstance(node.func, ast.Attribute) and not any(k.arg == "return_indices" for k in node.keywords)
+        return last in ("maximum", "minimum", "where") and any(map(self.widens, node.args[last == "where" :]))
 
     def expression(self, node: ast.expr) -> None:
         for child in ast.walk(node):
@@ -244,8 +278,11 @@ class _Reader:
                         self.facts.bits |= self.sources(argument)
                     return
             for argument in node.args:
+                widens = not last.startswith("dot") and self.widens(argument)
                 for pointer in self.sources(argument):
                     self.facts.floating.setdefault(pointer, self.evidence(node))
+                    if widens:
+                        self.facts.wide.setdefault(pointer, self.evidence(node))
                 for pointer in self.raw(argument):
                     self.facts.raw.setdefault(pointer, self.evidence(node))
         elif chain:
@@ -429,4 +466,5 @@ def _numbers_only(node: ast.expr) -> bool:
     return all(isinstance(child, (ast.Constant, ast.operator, ast.BinOp)) for child in ast.walk(node))
 
 
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 _COUNTING = ("program_id", "arange", "to", "max_contiguous", "multiple_of", "cast")

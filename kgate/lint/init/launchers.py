@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kgate.lint.init.project import Project
+from kgate.lint.judging import is_for
+from kgate.lint.rule import FORKS
 from kgate.source.facts import Definition
 from kgate.source.records import DeviceFunction
 
@@ -43,6 +45,10 @@ class Launcher:
     devices: dict[str, DeviceFunction] = field(default_factory=dict)
     launching: set[str] = field(default_factory=set)
     """The functions in whose bodies the launches stand."""
+    through: set[str] = field(default_factory=set)
+    """The autograd functions that it applies on the way to them."""
+    distance: int = 0
+    """Calls between it and the nearest launch."""
 
 
 @dataclass
@@ -52,6 +58,22 @@ class Skipped:
     symbol: str
     line: int
     reason: str
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a launch is reached from a function."""
+
+    symbol: str
+    kind: str = "function"
+    distance: int = 0
+    """Calls on the way."""
+    through: frozenset[str] = frozenset()
+    """Autograd functions on the way."""
+
+    def to(self, caller: str, through: str = "") -> _Way:
+        """The way from a caller."""
+        return _Way(caller, self.kind, self.distance + 1, self.through | ({through} if through else set()))
 
 
 class Launchers:
@@ -73,14 +95,47 @@ class Launchers:
             for launch in device.launches:
                 if launch.by in decorating:
                     continue
-                for symbol, kind in self._outwards(launch.by, launch.line).items():
-                    launcher = found.setdefault(symbol, Launcher(symbol, kind))
+                for symbol, way in self._outwards(launch.by, launch.line).items():
+                    launcher = found.setdefault(symbol, Launcher(symbol, way.kind, distance=way.distance))
+                    launcher.distance = min(launcher.distance, way.distance)
+                    launcher.through |= way.through
                     launcher.devices[device.identity] = device
                     launcher.launching.add(launch.by)
         reached = {by for launcher in found.values() for by in launcher.launching}
         for symbol in reached:
             self.skipped.pop(symbol, None)
+        self._leave_out_forks(found)
+        self._leave_out_wrappers(found)
         return sorted(found.values(), key=lambda item: (item.symbol.partition("::")[0], self._line(item.symbol)))
+
+    def _leave_out_forks(self, found: dict[str, Launcher]) -> None:
+        """Nothing here tells which devices a fork of Triton serves."""
+        for symbol, launcher in list(found.items()):
+            if any(is_for(item.partition("::")[0], FORKS) for item in (symbol, *launcher.launching)):
+                del found[symbol]
+                reason = "it is for a vendor's own compiler, whose targets the code does not tell"
+                self.skipped[symbol] = Skipped(symbol, self._line(symbol), reason)
+
+    def _leave_out_wrappers(self, found: dict[str, Launcher]) -> None:
+        """One function for each ``autograd.Function`` and what it launches: the nearest to the launch."""
+        groups: dict[tuple[frozenset[str], frozenset[str]], list[Launcher]] = {}
+        for launcher in found.values():
+            if launcher.through and launcher.kind != "apply":
+                key = (frozenset(launcher.devices), frozenset(launcher.through))
+                groups.setdefault(key, []).append(launcher)
+        for (_, through), launchers in groups.items():
+            places = {symbol.partition("::")[0] for symbol in through}
+            nearest = min(launchers, key=lambda item: self._nearness(item, places))
+            for launcher in launchers:
+                if launcher is not nearest:
+                    del found[launcher.symbol]
+                    names = ", ".join(sorted(symbol.rpartition("::")[2] for symbol in through))
+                    reason = f"it applies {names} as {nearest.symbol} does, which is drafted: declare it if it differs"
+                    self.skipped[launcher.symbol] = Skipped(launcher.symbol, self._line(launcher.symbol), reason)
+
+    def _nearness(self, launcher: Launcher, places: set[str]) -> tuple[int, bool, str, int]:
+        path = launcher.symbol.partition("::")[0]
+        return launcher.distance, path not in places, path, self._line(launcher.symbol)
 
     def _decorating(self, definition: Definition, path: str) -> set[str]:
         """Functions that a device function's decorators name, such as its launch metadata: they launch nothing."""
@@ -91,13 +146,14 @@ class Launchers:
         definition = self.project.definition(symbol)
         return definition.line if definition is not None else 0
 
-    def _outwards(self, start: str, line: int) -> dict[str, str]:
-        """The functions that people call to get to a launching function, with how each is declared."""
-        result: dict[str, str] = {}
+    def _outwards(self, start: str, line: int) -> dict[str, _Way]:
+        """The functions that people call to get to a launching function, with the way to each."""
+        result: dict[str, _Way] = {}
         seen: set[str] = set()
-        queue = [(start, 0)]
-        for symbol, depth in queue:
-            if symbol in seen or depth > 6:
+        queue = [_Way(start)]
+        for way in queue:
+            symbol = way.symbol
+            if symbol in seen or way.distance > 6:
                 continue
             seen.add(symbol)
             path, _, name = symbol.partition("::")
@@ -105,15 +161,15 @@ class Launchers:
                 continue
             owner, _, method = name.rpartition(".")
             if owner:
-                self._method(f"{path}::{owner}", method, depth, queue, result)
+                self._method(f"{path}::{owner}", method, way, queue, result)
                 continue
             callers = self.callers(symbol)
             if self.exported(symbol) and not self._inner(callers):
                 callers = []
             if not callers or len(callers) > WIDELY:
-                self._take(symbol, result)
+                self._take(way, result)
             else:
-                queue += [(caller, depth + 1) for caller in callers]
+                queue += [way.to(caller) for caller in callers]
         if not result:
             definition = self.project.definition(start)
             place = definition.line if definition is not None else line
@@ -124,31 +180,29 @@ class Launchers:
         """Whether only autograd functions call something: it is a part of theirs."""
         return bool(callers) and all("." in caller.rpartition("::")[2] for caller in callers)
 
-    def _method(
-        self, owner: str, method: str, depth: int, queue: list[tuple[str, int]], result: dict[str, str]
-    ) -> None:
+    def _method(self, owner: str, method: str, way: _Way, queue: list[_Way], result: dict[str, _Way]) -> None:
         """Through ``Class.apply`` to its callers; other methods are not declared."""
         if method not in ("forward", "backward") or not self._is_autograd(owner):
             return
         callers = self.callers(owner)
         if callers:
-            queue += [(caller, depth + 1) for caller in callers]
+            queue += [way.to(caller, through=owner) for caller in callers]
         elif self.project.function(f"{owner}.forward") is not None:
-            result[owner] = "apply"
+            result[owner] = replace(way, symbol=owner, kind="apply")
 
     def _is_autograd(self, symbol: str) -> bool:
         definition = self.project.definition(symbol)
         return definition is not None and any(base.rpartition(".")[2] == "Function" for base in definition.bases)
 
-    def _take(self, symbol: str, result: dict[str, str]) -> None:
-        definition = self.project.definition(symbol)
+    def _take(self, way: _Way, result: dict[str, _Way]) -> None:
+        definition = self.project.definition(way.symbol)
         if definition is None or definition.kind != "function" or definition.runs:
             return
         if any(name.startswith("*") and not name.startswith("**") for name, _ in definition.parameters):
             return
         chains = [decorator.chain for decorator in definition.decorators]
         wrapped = any(chain.rpartition(".")[2] in ("custom_op", "triton_op") for chain in chains)
-        result[symbol] = "wrapped" if wrapped else "function"
+        result[way.symbol] = replace(way, kind="wrapped") if wrapped else way
 
     def _why_not(self, symbol: str) -> str:
         path, _, name = symbol.partition("::")

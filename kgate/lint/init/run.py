@@ -118,6 +118,7 @@ class _Plan:
     files: dict[str, list[Launcher]] = field(default_factory=dict)
     extra: dict[str, str] = field(default_factory=dict)
     """Files with references that definitions carry."""
+    skipped: dict[str, Skipped] = field(default_factory=dict)
 
 
 def init(folder: Path, options: Options, progress: Any = None, env: Mapping[str, str] | None = None) -> InitResult:
@@ -152,7 +153,7 @@ def init(folder: Path, options: Options, progress: Any = None, env: Mapping[str,
         bool(files) and not options.dry_run,
         sum(1 for item in index.device_functions if item.launched and item.declared_by),
         len(chosen),
-        tuple(Unlisted(item.symbol, item.line, item.reason) for item in _sorted(finder.skipped)),
+        tuple(Unlisted(item.symbol, item.line, item.reason) for item in _sorted(finder.skipped | plan.skipped)),
         unexpected,
         table,
         configure and not options.dry_run,
@@ -187,6 +188,12 @@ def _plan(project: Project, launchers: list[Launcher], output: str, shown: Any) 
         name = names[launcher.symbol]
         registered = registrations.of(launcher.symbol)
         made = draft(project, launcher, name, registered)
+        if not _takes_tensors(made):
+            reason = "it takes no tensors: declare a function that does, or this one by hand if it is a kernel"
+            own = project.definition(launcher.symbol)
+            line = own.line if own is not None else 0
+            plan.skipped[launcher.symbol] = Skipped(launcher.symbol, line, reason)
+            continue
         definition = definition_of(definitions, made)
         if definition is not None:
             plan.extra |= apply(definition, made)
@@ -200,6 +207,7 @@ def _plan(project: Project, launchers: list[Launcher], output: str, shown: Any) 
         plan.texts[launcher.symbol] = stub_source(made, callee)
 
     left = {made.launcher.symbol for made in plan.drafts if made.todos()}
+    launchers = [made.launcher for made in plan.drafts]
     for path, items in (files_for(launchers, output) if launchers else {}).items():
         complete = [item for item in items if item.symbol not in left]
         rest = [item for item in items if item.symbol in left]
@@ -207,6 +215,13 @@ def _plan(project: Project, launchers: list[Launcher], output: str, shown: Any) 
         if complete and rest:
             plan.files[f"{path.removesuffix('.py')}_todo.py"] = rest
     return plan
+
+
+def _takes_tensors(made: Draft) -> bool:
+    """Whether some input is a tensor, or may be one."""
+    return any(
+        entry.source.startswith(("Tensor(", "ListOf(", "Offsets(", "TODO", 'Scalar("TODO')) for entry in made.inputs
+    )
 
 
 def _refer(made: Draft, candidates: list[Candidate]) -> None:
@@ -220,14 +235,19 @@ def _refer(made: Draft, candidates: list[Candidate]) -> None:
         made.fallback = Entry("fallback", name)
     elif usable:
         made.reference = Entry("reference", f'"{usable[0].target}"', [_found(usable[0])])
-        made.fallback = Entry("fallback", f'"{usable[0].target}"')
+        production = not aside(usable[0].path)
+        made.fallback = Entry("fallback", f'"{usable[0].target}"') if production else _no_fallback(made)
     else:
         made.reference = Entry("reference", f'"{PLACEHOLDER}: {todo}"', [], todo)
-        what = f"what serves inputs outside the envelope of {made.name}"
-        made.fallback = Entry("fallback", f'"{PLACEHOLDER}: {what}"', [], what)
+        made.fallback = _no_fallback(made)
     others = [item for item in candidates if not usable or item is not usable[0]]
     if others:
         made.notes.append(f"Other candidates for the reference: {'; '.join(map(str, others))}")
+
+
+def _no_fallback(made: Draft) -> Entry:
+    what = f"what serves inputs outside the envelope of {made.name}"
+    return Entry("fallback", f'"{PLACEHOLDER}: {what}"', [], what)
 
 
 def _operator(name: str, operator: str, inputs: list[str]) -> list[str]:

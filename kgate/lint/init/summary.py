@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import IO
 
 from kgate.lint.init.run import InitResult, Stub
 
 SHOWN = 40
 """Kernels listed one by one; the files say the rest."""
+
+NEAREST = 5
+"""Drafts that are named as nearest to complete."""
 
 
 def render_init(result: InitResult, stream: IO[str], style: str, *, dry_run: bool = False) -> None:
@@ -29,7 +33,8 @@ def _lines(result: InitResult, dry_run: bool) -> list[str]:
     if not result.stubs:
         return [mark + _none(result), *_skipped(result, mark)]
     lines = [f"{mark}{_count(len(result.stubs), 'kernel')} drafted, for {_reached(result)}"]
-    for stub in result.stubs[:SHOWN]:
+    stubs = sorted(result.stubs, key=lambda stub: len(stub.left))
+    for stub in stubs[:SHOWN]:
         lines += [mark + line for line in _stub(stub)]
     if len(result.stubs) > SHOWN:
         lines.append(f"{mark}... and {len(result.stubs) - SHOWN} more")
@@ -39,6 +44,9 @@ def _lines(result: InitResult, dry_run: bool) -> list[str]:
     complete = sum(not stub.left for stub in result.stubs)
     left = sum(len(stub.left) for stub in result.stubs)
     lines.append(f"{mark}{complete} complete; {_count(left, 'part')} left to complete, each marked TODO")
+    nearest = [f"{stub.name} ({len(stub.left)})" for stub in stubs if stub.left][:NEAREST]
+    if len(stubs) > 1 and nearest:
+        lines.append(f"{mark}nearest to complete, with the parts left: {', '.join(nearest)}")
     if not dry_run:
         lines += [f"wrote {name}" for name in result.files]
     if result.configured:
@@ -47,7 +55,7 @@ def _lines(result: InitResult, dry_run: bool) -> list[str]:
         lines += [f"{mark}add this to pyproject.toml (or run with --configure):"]
         lines += [f"{mark}    {line}" for line in result.configuration.rstrip("\n").split("\n")]
     if not dry_run:
-        lines.append("next: kgate lint, which names every TODO; then kgate run KERNEL")
+        lines.append("next: kgate lint, which says of each draft what is left; then kgate run KERNEL")
     return lines
 
 
@@ -72,7 +80,12 @@ def _stub(stub: Stub) -> list[str]:
 
 
 def _skipped(result: InitResult, mark: str) -> list[str]:
-    return [f"{mark}not drafted: {item.launcher}:{item.line}: {item.reason}" for item in result.skipped[:SHOWN]]
+    counts = Counter(item.reason for item in result.skipped)
+    rare_first = sorted(result.skipped, key=lambda item: (counts[item.reason], item.reason))
+    lines = [f"{mark}not drafted: {item.launcher}:{item.line}: {item.reason}" for item in rare_first[:SHOWN]]
+    if len(result.skipped) > SHOWN:
+        lines.append(f"{mark}... and {len(result.skipped) - SHOWN} more not drafted")
+    return lines
 
 
 def _count(number: int, what: str) -> str:

@@ -469,3 +469,40 @@ def test_large_products_are_kept_below_32_bits(repository):
 def test_empty_input_is_not_what_a_draft_speaks_of(parts):
     before = "M, N = x.shape\nif x.numel() == 0:\n    return x, x, x"
     assert parts(launcher(before))["y"].shape == "M N"
+
+
+@pytest.mark.parametrize("used", ["tl.exp(x - tl.max(x, axis=0))", "tl.exp((x - m) * 2)", "tl.exp(x - m) * tl.exp2(m)"])
+def test_maximum_of_half_types_is_float32_and_so_is_what_is_reckoned_with_it(repository, used):
+    device = f"""
+    import torch
+    import triton
+    import triton.language as tl
+
+
+    @triton.jit
+    def _scale_kernel(x_ptr, y_ptr, n_cols, stride, BLOCK: tl.constexpr):
+        cols = tl.arange(0, BLOCK)
+        mask = cols < n_cols
+        x = tl.load(x_ptr + tl.program_id(0) * stride + cols, mask=mask, other=float("-inf"))
+        m = tl.max(x, axis=0)
+        tl.store(y_ptr + tl.program_id(0) * stride + cols, {used}, mask=mask)
+    """
+    assert '"T": ("float16", "bfloat16", "float32"),' in repository.text(launcher("M, N = x.shape"), device)
+
+
+def test_one_use_of_unconverted_elements_narrows_whatever_the_others_do(parts):
+    device = """
+    import torch
+    import triton
+    import triton.language as tl
+
+
+    @triton.jit
+    def _scale_kernel(x_ptr, y_ptr, n_cols, stride, BLOCK: tl.constexpr):
+        cols = tl.arange(0, BLOCK)
+        mask = cols < n_cols
+        x = tl.load(x_ptr + tl.program_id(0) * stride + cols, mask=mask, other=0.0)
+        y = tl.exp(x - tl.max(x, axis=0)) + tl.exp(x)
+        tl.store(y_ptr + tl.program_id(0) * stride + cols, y, mask=mask)
+    """
+    assert parts(launcher("M, N = x.shape"), device)["x"].dtype == "float32"

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from kgate.cli import main
 from kgate.lint.init import InitError
+from kgate.lint.run import contract_findings, lint
 from kgate.source.config import load_config_from
 from kgate.source.folder import FolderSnapshot
 from kgate.source.index import build_index
@@ -205,6 +206,102 @@ def test_functions_of_one_name_get_names_of_their_own(repository):
 
 
 # Nothing is executed
+
+
+def test_launchers_for_forks_of_triton_are_listed_with_the_reason(repository):
+    repository.write(ops=source(PLAIN), backends___ascend__ops=source(PLAIN))
+    result = repository.init()
+    assert launchers(result) == {"ops.py::scale"}
+    (skipped,) = result.skipped
+    assert skipped.launcher == "backends/_ascend/ops.py::scale"
+    assert "vendor's own compiler" in skipped.reason
+
+
+def test_function_without_tensors_is_listed_with_the_reason(repository):
+    patcher = """
+    def apply_patches(fast: bool = True):
+        if fast:
+            import somewhere
+            somewhere.scale = scale
+    """
+    repository.write(ops=source(PLAIN, patcher))
+    result = repository.init()
+    assert launchers(result) == set()
+    assert [(item.launcher, item.reason.partition(":")[0]) for item in result.skipped] == [
+        ("ops.py::apply_patches", "it takes no tensors")
+    ]
+
+
+AUTOGRAD = """
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = torch.empty_like(x)
+        _scale_kernel[(x.shape[0],)](x, y, x.shape[1], x.stride(0), BLOCK=1024)
+        return y
+
+
+def scale(x):
+    return Scale.apply(x)
+"""
+
+
+def test_function_nearest_the_launch_is_drafted_of_several_that_wrap_one_autograd_function(repository):
+    wrapper = "from ops import Scale\n\n\ndef public_scale(x):\n    return Scale.apply(x)\n"
+    repository.write(ops=source(AUTOGRAD), api=wrapper)
+    result = repository.init()
+    assert launchers(result) == {"ops.py::scale"}
+    (skipped,) = result.skipped
+    assert skipped.launcher == "api.py::public_scale"
+    assert "applies Scale as ops.py::scale does" in skipped.reason
+
+
+def test_functions_that_apply_different_autograd_functions_are_all_drafted(repository):
+    other = AUTOGRAD.replace("Scale", "Grow").replace("def scale", "def grow")
+    repository.write(ops=source(AUTOGRAD, other))
+    assert launchers(repository.init()) == {"ops.py::scale", "ops.py::grow"}
+
+
+@pytest.mark.parametrize("place", ["pkg__testing__helpers", "tests__helpers"])
+def test_function_for_tests_is_a_reference_and_never_the_fallback(repository, place):
+    repository.write(ops=source(PLAIN), **{place: "def scale_reference(x):\n    return x * 2\n"})
+    (stub,) = repository.init().stubs
+    assert stub.reference.endswith("helpers:scale_reference")
+    assert stub.fallback == ""
+    assert stub.left == ("what serves inputs outside the envelope of scale",)
+
+
+def test_lint_has_one_finding_for_a_draft_and_it_names_what_is_left(repository):
+    repository.write(ops=source(PLAIN))
+    repository.init(dry_run=False)
+    found = lint(repository.folder, env={}).findings
+    (draft,) = [item for item in found if item.path == "kgate_kernels.py"]
+    assert (draft.code, draft.name, draft.severity) == ("KG117", "incomplete-draft", "error")
+    assert "scale is a draft: 2 places say TODO (the plain implementation that defines scale, " in draft.message
+    assert len(draft.related) == 2
+    index = build_index(FolderSnapshot(repository.folder))
+    gate, _ = contract_findings(index, load_config_from(repository.folder))
+    assert [item.code for item in gate if item.path == "kgate_kernels.py"] == ["KG117"]
+
+
+def test_mistakes_beside_a_draft_are_still_found(repository):
+    repository.write(ops=source(PLAIN))
+    repository.init(dry_run=False)
+    broken = """
+    from kgate import Dim, Envelope, Tensor, kernel
+
+    from ops import scale
+
+    broken = kernel(
+        reference="nowhere:nothing",
+        fallback="nowhere:nothing",
+        envelope=Envelope(inputs={"x": Tensor("N", "float32")}, outputs={"y": Tensor("N", "float32")}, dims={}),
+    )(scale)
+    """
+    repository.write(more=broken)
+    codes = {item.code for item in lint(repository.folder, env={}).findings if item.path == "more.py"}
+    assert codes
+    assert "KG117" not in codes
 
 
 def test_code_is_never_run(repository):
@@ -519,6 +616,13 @@ def test_command_says_what_it_wrote_and_what_is_left(repository, monkeypatch):
     assert "1 kernel drafted" in result.output
     assert "wrote kgate_kernels.py" in result.output
     assert "left: the plain implementation that defines scale" in result.output
+
+
+def test_command_names_the_drafts_that_are_nearest_to_complete_and_lists_them_first(repository, monkeypatch):
+    repository.write(far=source(PLAIN.replace("scale(x)", "far(x, eps: float)")), near=source(PLAIN, EAGER, ""))
+    output = run(repository.folder, monkeypatch).output
+    assert output.index("near.py") < output.index("far.py")
+    assert "far (3)" in output
 
 
 def test_command_refuses_to_overwrite(repository, monkeypatch):

@@ -34,6 +34,12 @@ def found(code, source, **files):
     ]
 
 
+def remedies(code, source):
+    """What a rule advises about a file, without the prelude's device function."""
+    text = PRELUDE.partition("@triton.jit")[0] + textwrap.dedent(source)
+    return [item.remedy for item in lint_files({"kernel.py": text}, 'require = ["**"]\n') if item.code == code]
+
+
 def lines_of(code, source, **files):
     return [line for line, _ in found(code, source, **files)]
 
@@ -315,3 +321,59 @@ def test_switch_that_is_set_back_is_not_reported():
         return y
     """
     assert found("KG511", source) == []
+
+
+FORWARD = """
+    @triton.jit
+    def _scale(x_ptr, n, B: tl.constexpr):
+        i = tl.arange(0, B)
+        tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
+
+    class Scale(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = torch.empty_like(x)
+            _scale[(1,)](x, x.numel(), B=1024)
+            return {returned}
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "remedy"),
+    [
+        ("x", "call ctx.mark_dirty(x), or write to a new tensor"),
+        ("y", "write to a new tensor, or return x and mark it dirty"),
+    ],
+)
+def test_mark_dirty_is_proposed_for_what_forward_returns_alone(returned, remedy):
+    assert remedies("KG505", FORWARD.format(returned=returned)) == [remedy]
+
+
+def test_device_guard_is_proposed_with_a_tensor_that_the_launch_has():
+    source = """
+    @triton.jit
+    def _fill(y_ptr, n, B: tl.constexpr):
+        tl.store(y_ptr + tl.arange(0, B), 0.0)
+
+    def fill(y):
+        with torch.cuda.device(y.device):
+            _fill[(1,)](y, y.numel(), B=1024)
+
+    def refill(out):
+        _fill[(1,)](out, out.numel(), B=1024)
+    """
+    assert remedies("KG501", source) == ["launch inside `with torch.cuda.device(out.device):`, or as fill does"]
+
+
+def test_function_that_calls_a_launching_method_is_to_be_declared():
+    source = """
+    @triton.jit
+    def _fill(y_ptr, B: tl.constexpr):
+        tl.store(y_ptr + tl.arange(0, B), 0.0)
+
+    class Fill:
+        def run(self, y):
+            _fill[(1,)](y, B=1024)
+    """
+    (remedy,) = remedies("KG101", source)
+    assert remedy == "declare a function that calls `Fill.run`, or exclude the file"

@@ -298,3 +298,19 @@ def test_a_global_above_the_import_of_the_language_gets_no_fix():
     )
     (finding,) = (item for item in lint_files({"kernel.py": source}) if item.code == "KG406")
     assert finding.fixes == ()
+
+
+def test_constant_of_each_call_is_shown_as_written():
+    source = """
+    @triton.jit
+    def k(x_ptr, n_rows: tl.constexpr):
+        tl.store(x_ptr, n_rows)
+
+    def launch(x):
+        flat = x.view(-1, x.shape[-1])
+        n_rows, _ = {of}.shape
+        k[(1,)](x, n_rows)
+    """
+    for of, counted in (("x", "x.shape[0]"), ("flat", "a count of rows")):
+        (message,) = found("KG407", source.format(of=of))
+        assert message == (f"n_rows of k is a tl.constexpr and gets n_rows ({counted}): one compilation for each value")

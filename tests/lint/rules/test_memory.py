@@ -245,6 +245,27 @@ def test_zero_is_the_least_of_what_is_never_negative():
         assert not found("KG204", body.format(value=value_))
 
 
+ROW = """
+    @triton.jit
+    def k(x_ptr, y_ptr, w, n, B: tl.constexpr):
+        offs = tl.arange(0, B)
+        x = tl.load(x_ptr + offs, mask=offs < n, other={other})
+        m = tl.max(x, axis=0)
+        tl.store(y_ptr, tl.sum(tl.exp(x - m), axis=0))
+        {more}
+"""
+
+
+def test_filling_is_proposed_only_where_every_reduction_can_have_it():
+    (alone,) = found("KG204", ROW.format(other="0.0", more=""))
+    assert alone.remedy == 'fill with -float("inf"), or the least value of an integer type'
+    sum_too = "tl.store(y_ptr + 1, tl.sum(0.1 * x * w, axis=0))"
+    (zeros,) = found("KG204", ROW.format(other="0.0", more=sum_too))
+    assert zeros.remedy == 'choose with tl.where(mask, ..., -float("inf")) before tl.max'
+    (infinite,) = found("KG204", ROW.format(other='-float("inf")', more=sum_too))
+    assert infinite.remedy == "choose with tl.where(mask, ..., 0) before tl.sum"
+
+
 def test_infinity_that_an_exponential_turns_into_zero_may_be_summed():
     assert not found(
         "KG204",
@@ -285,6 +306,30 @@ DOUBLE = """
         _double[(x.shape[0],)](x, y, x.stride(0), x.shape[1], B=1024)
         return y
 """
+
+
+def test_accesses_that_one_launcher_leaves_open_are_one_finding_with_the_launch():
+    body = """
+    @triton.jit
+    def _add(x_ptr, z_ptr, y_ptr, x_stride, z_stride, N, B: tl.constexpr):
+        cols = tl.arange(0, B)
+        x = tl.load(x_ptr + tl.program_id(0) * x_stride + cols, mask=cols < N)
+        z = tl.load(z_ptr + tl.program_id(0) * z_stride + cols, mask=cols < N)
+        tl.store(y_ptr + tl.program_id(0) * N + cols, x + z, mask=cols < N)
+
+    def add(x, z):
+        y = x.new_empty(x.shape)
+        _add[(x.shape[0],)](x, z, y, x.stride(0), z.stride(0), x.shape[1], B=1024)
+        return y
+    """
+    (one,) = found("KG207", body)
+    assert one.message == (
+        "the load of x_ptr multiplies its outer indices by x_stride and adds cols as it is, which is right for an "
+        "inner stride of 1 alone; add does not ensure that for x"
+    )
+    launch, other = one.related
+    assert (launch.line, launch.message) == (14, "launched here")
+    assert (other.line, other.message) == (9, "z_ptr likewise")
 
 
 def test_caller_that_makes_the_tensor_contiguous_ensures_the_stride():

@@ -73,7 +73,7 @@ def check(project: Project) -> Iterator[Finding]:
                 RULE,
                 item.path,
                 summary.summary.place,
-                f"{name} is launched, called and named nowhere",
+                f"nothing launches, calls or names `{name}`",
                 "delete it, or launch it",
                 symbol=name,
             )

@@ -19,7 +19,10 @@ RULE = Rule(
         "Nobody can say for which inputs it may be used, what it has to equal, or what runs otherwise; and no commit "
         "that breaks it is stopped, because it has no cases and no baselines."
     ),
-    remedy="Decorate the launcher with `@kernel(...)`; `kgate init` writes a draft to complete.",
+    remedy=(
+        "Decorate the launcher with `@kernel(...)`, or, where that is a method, a function that calls it; `kgate init` "
+        "writes a draft to complete."
+    ),
     quiet=(
         "Files outside `require`, or inside `exclude`. In a repository that has no `[tool.kgate]` all undeclared "
         "kernels are one line together."
@@ -125,6 +128,9 @@ def _finding(device: DeviceFunction) -> Finding:
     place = device.launches[0]
     launcher = place.by.rpartition("::")[2]
     column = device.column + len("def ")
+    decorate = f"decorate `{launcher}` with @kernel(reference=..., fallback=..., envelope=...)"
+    if "." in launcher:
+        decorate = f"declare a function that calls `{launcher}`"  # only functions of a module can be declared
     return Finding(
         code=RULE.code,
         severity=RULE.severity,
@@ -133,8 +139,8 @@ def _finding(device: DeviceFunction) -> Finding:
         column=column,
         end_line=device.line,
         end_column=column + len(name),
-        message=f"{name} is launched by {launcher} ({place.path}:{place.line}), and no @kernel reaches it",
-        remedy=f"decorate {launcher} with @kernel(reference=..., fallback=..., envelope=...), or exclude the file",
+        message=f"`{name}` is launched by `{launcher}` ({place.path}:{place.line}), and no @kernel reaches it",
+        remedy=f"{decorate}, or exclude the file",
         symbol=device.identity,
         name=RULE.name,
         related=(Related(place.path, place.line, place.column, "launched here"),),

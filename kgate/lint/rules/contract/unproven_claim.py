@@ -78,9 +78,10 @@ def _dtypes(declaration: Declaration) -> Iterator[tuple[str, str]]:
         missing = [dtype for dtype in dtypes if dtype not in used] if used - {None} else []
         if missing:
             names = " and ".join(missing)
+            it = "it" if len(missing) == 1 else "them"
             yield (
-                f"{declaration.name} promises {variable} = {names}, and no workload has it",
-                "add one, or promise less",
+                f"{declaration.name} promises {variable} = {names}, and no workload has {it}",
+                f'add a workload with {variable}="{missing[0]}", or promise less',
             )
 
 

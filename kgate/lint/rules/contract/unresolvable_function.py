@@ -8,6 +8,7 @@ RULE = Rule(
     code="KG105",
     name="unresolvable-function",
     severity=ERROR,
+    lowered="a warning where the module may exist, and neither the repository nor this environment has it",
     summary=("A reference, fallback, generator or check does not resolve to a function."),
     why=(
         "The name was misspelt, or what it named was moved. The kernel then has no right answer to be "

@@ -22,10 +22,10 @@ RULE = Rule(
     severity=WARNING,
     summary="A launch asks for more threads in a block than there can be.",
     why=(
-        "No GPU runs blocks of more than 1,024 threads, and __launch_bounds__ promises the compiler an upper limit "
+        "No GPU runs blocks of more than 1,024 threads, and `__launch_bounds__` promises the compiler an upper limit "
         "of the kernel's own. Such a launch fails, and the kernel does not run."
     ),
-    remedy="Launch with fewer threads in a block, or raise the kernel's __launch_bounds__.",
+    remedy="Launch with fewer threads in a block, or raise the kernel's `__launch_bounds__`.",
     quiet="Sizes that are not known from the text.",
     sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/#launch-bounds",),
     invalid=(

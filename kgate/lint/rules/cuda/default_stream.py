@@ -18,10 +18,10 @@ RULE = Rule(
     severity=WARNING,
     summary="A kernel is launched on the default stream although there is a current one.",
     why=(
-        "Work that torch put on its current stream is not ordered with such a launch: under torch.cuda.stream the "
+        "Work that torch put on its current stream is not ordered with such a launch: under `torch.cuda.stream` the "
         "kernel reads what is not yet written, it cannot be captured into a graph, and it makes other streams wait."
     ),
-    remedy="Give at::cuda::getCurrentCUDAStream() as the launch's fourth argument.",
+    remedy="Give `at::cuda::getCurrentCUDAStream()` as the launch's fourth argument.",
     quiet="A fourth argument that is a stream; functions that take neither tensors nor a stream.",
     sources=("NVIDIA/cudnn-frontend#483", "openvdb/fvdb-core#587"),
     invalid=(

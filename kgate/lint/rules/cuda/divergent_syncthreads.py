@@ -20,7 +20,8 @@ RULE = Rule(
     code="KG605",
     name="divergent-syncthreads",
     severity=ERROR,
-    summary="__syncthreads() stands where only some threads of the block arrive.",
+    lowered="a warning in loops whose number of rounds differs, and after an early return",
+    summary="`__syncthreads()` stands where only some threads of the block arrive.",
     why=(
         "The barrier is defined only where all threads of the block reach it. Otherwise the block hangs, or threads "
         "pass that should have waited and read shared memory that is not written yet. After an early return the "
@@ -28,7 +29,7 @@ RULE = Rule(
     ),
     remedy="Move the barrier out of the branch; let threads without work skip the work, not the barrier.",
     quiet=(
-        "Conditions that are the same for the whole block (blockIdx, parameters, idx - threadIdx.x), branches that "
+        "Conditions that are the same for the whole block (`blockIdx`, parameters, `idx - threadIdx.x`), branches that "
         "both hold a barrier, and loops up to a constant."
     ),
     sources=("proteneer/timemachine#1218", "NVIDIA/cuCollections#522"),

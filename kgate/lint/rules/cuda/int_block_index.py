@@ -20,13 +20,13 @@ RULE = Rule(
     code="KG604",
     name="int-block-index",
     severity=WARNING,
-    summary="An index made of blockIdx is computed or kept in 32 bits although what bounds it has 64.",
+    summary="An index made of `blockIdx` is computed or kept in 32 bits although what bounds it has 64.",
     why=(
-        "Both blockIdx and blockDim are 32-bit unsigned, and so is their product: it wraps at 2**32 before it is "
-        "widened, and at 2**31 in an int, whose negative values then pass the comparison with the bound. Tensors of "
-        "more than 2**31 elements are read and written outside their memory."
+        "Both `blockIdx` and `blockDim` are 32-bit unsigned, and so is their product: it wraps at `2**32` before it is "
+        "widened, and at `2**31` in an int, whose negative values then pass the comparison with the bound. Tensors of "
+        "more than `2**31` elements are read and written outside their memory."
     ),
-    remedy="Widen a factor first: int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x.",
+    remedy="Widen a factor first: `int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x`.",
     quiet=(
         "A factor that is cast to 64 bits, a bound that is an int too, and kernels in which nothing says that the "
         "index can be large."

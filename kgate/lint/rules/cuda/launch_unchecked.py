@@ -22,9 +22,9 @@ RULE = Rule(
         "A launch returns nothing. One that asks for too many threads or too much shared memory does not run at all, "
         "and the error surfaces at some later, innocent call, or never: the output keeps what memory held."
     ),
-    remedy="Check cudaGetLastError() right after the launch; in torch code, C10_CUDA_KERNEL_LAUNCH_CHECK() does.",
+    remedy="Check `cudaGetLastError()` right after the launch; in torch code, `C10_CUDA_KERNEL_LAUNCH_CHECK()` does.",
     quiet=(
-        "A check before the function ends, by cudaGetLastError, cudaPeekAtLastError or a synchronising call whose "
+        "A check before the function ends, by `cudaGetLastError`, `cudaPeekAtLastError` or a synchronising call whose "
         "result is used; a macro or function of the file that does so; one from elsewhere whose name says so; "
         "and callers in the same file that all check."
     ),

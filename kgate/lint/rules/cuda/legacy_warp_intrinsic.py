@@ -17,10 +17,11 @@ RULE = Rule(
     severity=WARNING,
     summary="A warp shuffle or vote is called without the mask of the threads that take part.",
     why=(
-        "Threads of a warp no longer run in lockstep since Volta. __shfl, __any, __all and __ballot are gone for these "
-        "targets, so that the file does not compile there, and before that they gave whatever threads happened to meet."
+        "Threads of a warp no longer run in lockstep since Volta. `__shfl`, `__any`, `__all` and `__ballot` are gone "
+        "for these targets, so that the file does not compile there, and before that they gave whatever threads "
+        "happened to meet."
     ),
-    remedy="Call the _sync form with the mask of the threads that reach it: __shfl_down_sync(0xffffffff, v, 16).",
+    remedy="Call the `_sync` form with the mask of the threads that reach it: `__shfl_down_sync(0xffffffff, v, 16)`.",
     quiet="Files that name their HIP or CUDA version in a conditional, and functions or macros of the file so named.",
     sources=("https://docs.nvidia.com/cuda/cuda-c-programming-guide/#warp-shuffle-functions",),
     invalid=(

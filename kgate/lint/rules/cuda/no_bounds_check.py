@@ -19,7 +19,7 @@ RULE = Rule(
     code="KG606",
     name="no-bounds-check",
     severity=WARNING,
-    summary="A kernel stores at an index made of blockIdx and threadIdx that it compares with nothing.",
+    summary="A kernel stores at an index made of `blockIdx` and `threadIdx` that it compares with nothing.",
     why=(
         "The grid is rounded up to whole blocks, so that the last block has threads beyond the end; what they write "
         "lands in the next tensor."

@@ -18,12 +18,12 @@ RULE = Rule(
     severity=WARNING,
     summary="A function that takes torch tensors launches a kernel without making their device the current one.",
     why=(
-        "The launch goes to the current device, cuda:0 unless somebody changed it. With tensors on cuda:1 it ends in "
-        "an illegal memory access, or in wrong results where the devices can reach each other's memory."
+        "The launch goes to the current device, `cuda:0` unless somebody changed it. With tensors on `cuda:1` it ends "
+        "in an illegal memory access, or in wrong results where the devices can reach each other's memory."
     ),
-    remedy="Begin the function with const at::cuda::OptionalCUDAGuard guard(device_of(tensor)).",
+    remedy="Begin the function with `const at::cuda::OptionalCUDAGuard guard(device_of(tensor))`.",
     quiet=(
-        "A guard of any kind or cudaSetDevice in the function; callers in the same file that all have one; "
+        "A guard of any kind or `cudaSetDevice` in the function; callers in the same file that all have one; "
         "templates, functions in headers and those that are handed a stream, whose callers choose; functions "
         "that take no tensor."
     ),

@@ -16,11 +16,11 @@ RULE = Rule(
     severity=WARNING,
     summary="A function that takes torch tensors allocates or frees device memory with the CUDA runtime.",
     why=(
-        "The allocator of torch keeps freed memory, so that cudaMalloc can fail with memory to spare; cudaMalloc and "
-        "cudaFree make the host wait for the device on every call; and neither can be captured into a graph."
+        "The allocator of torch keeps freed memory, so that `cudaMalloc` can fail with memory to spare; `cudaMalloc` "
+        "and `cudaFree` make the host wait for the device on every call; and neither can be captured into a graph."
     ),
-    remedy="Take a workspace from torch::empty with the tensor's options; torch's allocator gives it back in order.",
-    quiet="Functions that take no tensor, and the stream-ordered cudaMallocAsync.",
+    remedy="Take a workspace from `torch::empty` with the tensor's options; torch's allocator gives it back in order.",
+    quiet="Functions that take no tensor, and the stream-ordered `cudaMallocAsync`.",
     sources=("https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-memory-management",),
     invalid=(
         Example(

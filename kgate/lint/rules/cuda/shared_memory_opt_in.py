@@ -21,11 +21,11 @@ RULE = Rule(
     severity=WARNING,
     summary="A launch asks for more than 48 KiB of dynamic shared memory and nothing allows the kernel so much.",
     why=(
-        "Above 48 KiB a kernel must opt in with cudaFuncSetAttribute. Without it the launch fails with an invalid "
+        "Above 48 KiB a kernel must opt in with `cudaFuncSetAttribute`. Without it the launch fails with an invalid "
         "argument, and the kernel does not run, on every GPU, also on those with 100 KiB and more."
     ),
     remedy=(
-        "Call cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before the launch, "
+        "Call `cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)` before the launch, "
         "for each instance of a template."
     ),
     quiet="The attribute is set anywhere in the file, or the size is not known from the text.",

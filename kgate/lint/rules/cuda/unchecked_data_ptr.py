@@ -23,10 +23,10 @@ RULE = Rule(
         "A data pointer knows nothing of strides: a transposed or sliced tensor is read as if it were contiguous, and "
         "the result is wrong without an error. Cast from void, it does not know its dtype either."
     ),
-    remedy='Begin with TORCH_CHECK(x.is_contiguous(), "x must be contiguous"), or take x.contiguous() first.',
+    remedy='Begin with `TORCH_CHECK(x.is_contiguous(), "x must be contiguous")`, or take `x.contiguous()` first.',
     quiet=(
-        "A check macro or TORCH_CHECK on the tensor, a dispatch on its scalar type, .contiguous(), strides that are "
-        "handed on, tensors made in the function, and functions that are not bound where they stand."
+        "A check macro or `TORCH_CHECK` on the tensor, a dispatch on its scalar type, `.contiguous()`, strides that "
+        "are handed on, tensors made in the function, and functions that are not bound where they stand."
     ),
     sources=("https://docs.pytorch.org/tutorials/advanced/cpp_extension.html",),
     invalid=(

@@ -11,7 +11,7 @@ RULE = Rule(
     summary="An ignore comment gives no reason; it hides nothing until it does.",
     why=(
         "Whoever reads the kernel next cannot tell a considered exception from a silenced mistake, and nobody can tell "
-        "when the exception has had its day."
+        "when the exception is no longer needed."
     ),
     remedy="Say in a few words after the bracket why the rule does not apply.",
     invalid=(

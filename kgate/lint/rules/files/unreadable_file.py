@@ -8,6 +8,7 @@ RULE = Rule(
     code="KG001",
     name="unreadable-file",
     severity=ERROR,
+    lowered="a warning in `kgate check` where the file does not mention kgate",
     summary="A file that mentions kernels cannot be read as Python.",
     why=(
         "Whatever kernels it holds are neither checked nor counted, and kernels in other files that rest on it cannot "

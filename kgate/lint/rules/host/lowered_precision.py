@@ -20,6 +20,7 @@ RULE = Rule(
     code="KG511",
     name="lowered-precision",
     severity=WARNING,
+    lowered="an error where the envelope promises the wider type",
     summary=(
         "A module with kernels lowers the precision of the whole process, or a launcher converts its "
         "inputs to a half type and the result back."

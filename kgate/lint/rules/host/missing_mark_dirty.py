@@ -25,7 +25,10 @@ RULE = Rule(
         "overwritten. A kernel writes behind its back: other operations that saved the input compute wrong gradients "
         "without an error, and an input that is returned loses its history."
     ),
-    remedy="Call `ctx.mark_dirty(x)` in forward, or write to a new tensor.",
+    remedy=(
+        "Write to a new tensor. Where forward returns the input, `ctx.mark_dirty(x)` will do too, unless the input is "
+        "a leaf that requires a gradient; torch refuses `mark_dirty` for what forward does not return."
+    ),
     quiet="Forwards that call `mark_dirty`; inputs that may have been copied or converted first; running statistics.",
     sources=("linkedin/Liger-Kernel#272", "linkedin/Liger-Kernel#1251"),
     invalid=(
@@ -75,6 +78,30 @@ RULE = Rule(
                     return out
             """,
             note="The write is in a function that forward calls.",
+        ),
+        Example(
+            """
+            import torch
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def _loss(x_ptr, loss_ptr, n, BLOCK: tl.constexpr):
+                i = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+                tl.store(loss_ptr, tl.sum(x * x, axis=0))
+                tl.store(x_ptr + i, 2 * x, mask=i < n)
+
+            class Loss(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, x):
+                                 ^
+                    loss = torch.empty((), device=x.device)
+                    _loss[(1,)](x, loss, x.numel(), BLOCK=1024)
+                    ctx.save_for_backward(x)
+                    return loss
+            """,
+            note="The input is overwritten with its gradient and not returned, so that `mark_dirty` would raise.",
         ),
     ),
     valid=(
@@ -169,12 +196,15 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
     dirty = _shared.writes(project, (candidate.path, name), _shared.notes(project, RULE.code))
     for parameter, place in candidate.data["inputs"].items():
         if parameter in dirty and not parameter.startswith("running_"):
-            returned = "returns it and " if parameter in candidate.data["returned"] else ""
+            returned = parameter in candidate.data["returned"]
+            does = "returns it and " if returned else ""
             yield project.finding(
                 RULE,
                 candidate.path,
                 tuple(place),
-                f"{name} {returned}lets {dirty[parameter]} write to its input {parameter} without ctx.mark_dirty",
-                f"call ctx.mark_dirty({parameter}), or write to a new tensor",
+                f"{name} {does}lets {dirty[parameter]} write to its input {parameter} without ctx.mark_dirty",
+                f"call ctx.mark_dirty({parameter}), or write to a new tensor"
+                if returned
+                else f"write to a new tensor, or return {parameter} and mark it dirty",
                 symbol=candidate.symbol,
             )

@@ -19,6 +19,7 @@ RULE = Rule(
     code="KG507",
     name="mutates-args-mismatch",
     severity=ERROR,
+    lowered="a note where an argument is listed and nothing writes to it",
     summary="The `mutates_args` of a custom operator are not the arguments that its kernels store to.",
     why=(
         "`torch.compile` reorders and drops operators by what they say that they write. A write that is not listed is "

@@ -129,7 +129,7 @@ def check(host: Host) -> Iterator[Hit]:
         yield Hit(
             launch.node,
             f"{host.name} launches {launch.callees[0]} on the current device, whichever device its tensors are on",
-            "launch inside `with torch.cuda.device(x.device):`, as {other} does",
+            "launch inside {guard} as {other} does",
             data={"unguarded": host.name, "kernel": launch.callees[0]},
         )
 
@@ -150,8 +150,22 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
             RULE,
             candidate,
             f"{candidate.message}; {other} sets the device",
-            candidate.remedy.replace("{other}", other),
+            candidate.remedy.replace("{other}", other).replace("{guard}", _guard(project, (candidate.path, name))),
         )
+
+
+def _guard(project: Project, key: HostKey) -> str:
+    """The statement to write, with a tensor that the launch is given."""
+    for device, launch in project.launches_by.get(key, ()):
+        summary = device.summary
+        pointers = {*summary.stores, *summary.loads, *summary.atomics}
+        texts = {name: argument.text for name, argument in launch.arguments.items()}
+        names = [text for name, text in texts.items() if name in pointers]
+        names += [text for text in texts.values() if any(other.startswith(f"{text}.") for other in texts.values())]
+        for name in names:
+            if name.isidentifier():
+                return f"`with torch.cuda.device({name}.device):`, or"
+    return "a `with` that sets the device of its tensors,"
 
 
 def _is_covered(project: Project, key: HostKey, guarded: dict[HostKey, dict[str, object]], depth: int) -> bool:

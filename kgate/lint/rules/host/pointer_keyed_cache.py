@@ -17,6 +17,7 @@ RULE = Rule(
     code="KG509",
     name="pointer-keyed-cache",
     severity=WARNING,
+    lowered="an error where a launcher returns the cached result",
     summary="Something made from a tensor is kept in a cache under its address, its `id`, or its shape alone.",
     why=(
         "Memory is used again: another tensor comes to lie at the same address with the same shape, and gets the "

@@ -18,6 +18,7 @@ RULE = Rule(
     code="KG510",
     name="timing-tampering",
     severity=ERROR,
+    lowered="a warning for launches on a stream of their own",
     summary=(
         "A timer, a synchronisation or a comparison of torch is replaced, or a launch runs on a stream "
         "nobody waits for."

@@ -74,7 +74,7 @@ def check(device: Device) -> Iterator[Hit]:
             near = difflib.get_close_matches(key, device.parameters, 1)
             yield Hit(
                 key_node(device, key),
-                f"{key} in key= is no parameter of {device.node.name}, and is passed over",
+                f"{key} in key= is no parameter of {device.node.name}, and Triton ignores it",
                 f"write {near[0]}" if near else "name a parameter, or remove it",
             )
 

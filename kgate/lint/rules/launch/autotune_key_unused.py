@@ -20,6 +20,7 @@ RULE = Rule(
     code="KG404",
     name="autotune-key-unused",
     severity=WARNING,
+    lowered="a note where the key is not a `tl.constexpr` too",
     summary="`key=` of an autotuner names a parameter that the function's body never reads.",
     why=(
         "Each new value of it starts a whole round of tuning, although it cannot change what the function does; where "

@@ -19,6 +19,7 @@ RULE = Rule(
     code="KG401",
     name="autotune-without-reset",
     severity=ERROR,
+    lowered="a warning where tuning runs overwrite and do not add, or under a compile-time condition",
     summary="An autotuned function adds to an argument or updates it, and tuning does not put it back.",
     why=(
         "The tuner runs the function many times on the caller's own tensors to measure each configuration. What those "

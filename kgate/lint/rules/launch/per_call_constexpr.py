@@ -149,6 +149,7 @@ RULE = Rule(
 
 _MANY = 256
 _WHOLE_COUNT = re.compile(r"^(?:[\w.]+|(?:view|contiguous|like)\(.*\))(?:\.shape\[0\]|\.numel\(\))$")
+_PLAIN_COUNT = re.compile(r"^[\w.]+(?:\.shape\[0\]|\.numel\(\))$")
 _FIXED = re.compile(
     r"weight|table|bias|gamma|beta|expert|group|head|slot|stack|freq|cos|sin\b|^w\d?\b|norm|param|dim|lut|scale", re.I
 )
@@ -216,10 +217,18 @@ def _undeclared(project: Project, device: LinkedDevice, parameter: Parameter) ->
             launch.path,
             launch.launch.by,
             given,
-            f"{parameter.name} of {device.summary.name} is a tl.constexpr and gets {given.form}: "
+            f"{parameter.name} of {device.summary.name} is a tl.constexpr and gets {_shown(given)}: "
             "one compilation for each value",
         )
         return
+
+
+def _shown(given: Argument) -> str:
+    """An argument as written, and what it counts."""
+    if given.form == given.text:
+        return given.text
+    counted = "all elements" if given.form.endswith("numel()") else "rows"
+    return f"{given.text} ({given.form if _PLAIN_COUNT.match(given.form) else f'a count of {counted}'})"
 
 
 def _finding(project: Project, device: LinkedDevice, path: str, symbol: str, given: Argument, message: str) -> Finding:

@@ -19,6 +19,7 @@ RULE = Rule(
     code="KG418",
     name="removed-api",
     severity=ERROR,
+    lowered="a warning where only newer releases than the oldest that kgate supports lack it, and `triton` is not set",
     except_in=FORKS,
     summary="A function, module or argument of Triton that a version supported by the project does not have.",
     why=(

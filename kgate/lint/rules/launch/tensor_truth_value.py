@@ -21,6 +21,7 @@ RULE = Rule(
     code="KG415",
     name="tensor-truth-value",
     severity=ERROR,
+    lowered="a note for `and` and `or` between blocks, which Triton deprecates",
     except_in=FORKS,
     summary="A block of values stands as the condition of `if`, `while` or `... if ... else`, or in `and` and `or`.",
     why=(

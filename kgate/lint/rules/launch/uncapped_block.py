@@ -16,6 +16,7 @@ RULE = Rule(
     code="KG410",
     name="uncapped-block",
     severity=WARNING,
+    lowered="an error where Triton refuses the size",
     summary="A block is a dim rounded up to a power of two, and nothing keeps the dim small enough for one program.",
     why=(
         "A program holds its block in registers. Beyond some 65,536 elements they spill and the kernel slows down many "

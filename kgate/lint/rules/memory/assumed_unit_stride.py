@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgate.lint.rule import ERROR, WARNING, Example, Hit, Rule
+from kgate.source.records import Related
 
 if TYPE_CHECKING:
-    from kgate.lint.linking import HostKey, LinkedLaunch, Project, Setting
+    from kgate.lint.linking import HostKey, LinkedDevice, LinkedLaunch, Project, Setting
     from kgate.lint.model.device import Device
     from kgate.lint.model.host import Host
     from kgate.lint.records import Candidate
@@ -20,6 +22,7 @@ RULE = Rule(
     code="KG207",
     name="assumed-unit-stride",
     severity=WARNING,
+    lowered="an error where the envelope promises other layouts",
     summary="A kernel takes a tensor's outer strides, assumes an inner stride of 1, and nothing ensures it.",
     why=(
         "Passing strides looks as if any layout were served. A transposed tensor, or one whose last axis is a slice "
@@ -220,11 +223,12 @@ def check(device: Device) -> Iterator[Hit]:
         if opaque or (not bare and taken):
             multiplied.add(pointer)
         elif bare is not None and taken and pointer not in seen:
-            shown = device.module.segment(bare)
+            names = [binding.name for binding in device.bound_to.get(bare, ()) if binding.kind == "assign"]
+            shown = names[0] if names else device.module.segment(bare)
             seen[pointer] = Hit(
                 call.node,
-                f"the {call.name} of {pointer} takes {', '.join(sorted(taken))} for its outer axes and assumes "
-                f"stride 1 along {shown}",
+                f"the {call.name} of {pointer} multiplies its outer indices by {', '.join(sorted(taken))} and adds "
+                f"{shown} as it is, which is right for an inner stride of 1 alone",
                 "pass that stride too, or make the tensor contiguous or check it in the launcher",
                 data={"pointer": pointer, "strides": sorted(taken)},
             )
@@ -297,10 +301,56 @@ def _root(host: Host, node: ast.expr) -> str:
 
 @RULE.decide
 def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
-    """Reported where an envelope promises other layouts; of an undeclared kernel, where nothing on the way checks."""
+    """One finding for a device function and a launcher of it, which lists the other accesses of that kind."""
     device = project.device(candidate.path, candidate.symbol) if "pointer" in candidate.data else None
     if device is None:
         return
+    alike = [
+        item
+        for item in project.files[candidate.path].candidates
+        if item.code == RULE.code and item.symbol == candidate.symbol and "pointer" in item.data
+    ]
+    if alike[0].place != candidate.place:
+        return  # told with the first
+    groups: dict[HostKey, list[_Verdict]] = {}
+    for item in alike:
+        verdict = _judged(item, project, device)
+        if verdict is not None:
+            groups.setdefault((verdict.launch.path, verdict.launch.launch.by), []).append(verdict)
+    for first, *others in groups.values():
+        line, column = first.launch.launch.place[:2]
+        place = first.candidate.place
+        yield project.finding(
+            RULE,
+            candidate.path,
+            place,
+            first.message,
+            first.remedy,
+            severity=first.severity,
+            symbol=candidate.symbol,
+            related=(
+                Related(first.launch.path, line, column, "launched here"),
+                *(
+                    Related(candidate.path, *item.candidate.place[:2], f"{item.candidate.data['pointer']} likewise")
+                    for item in others
+                ),
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """What is to be said of one access, and the launch that shows it."""
+
+    candidate: Candidate
+    launch: LinkedLaunch
+    message: str
+    remedy: str
+    severity: str = ""
+
+
+def _judged(candidate: Candidate, project: Project, device: LinkedDevice) -> _Verdict | None:
+    """Reported where an envelope promises other layouts; of an undeclared kernel, where nothing on the way checks."""
     pointer, strides = candidate.data["pointer"], candidate.data["strides"]
     settings = project.settings(device)
     for setting in settings:
@@ -309,26 +359,24 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
             promised = _promised(setting, pointer, axes)
             if promised:
                 name, layout = promised
-                yield project.confirm(
-                    RULE,
+                return _Verdict(
                     candidate,
+                    setting.launch,
                     f"{candidate.message}; the envelope of {setting.declaration.name} promises layout {layout!r} for "
                     f"{name}",
                     f"declare layout='inner_contiguous' for {name}, or pass the inner stride too",
-                    severity=ERROR,
+                    ERROR,
                 )
-                return
     if settings:
-        return
+        return None
     for launch in device.launches:
         key = (launch.path, launch.launch.by)
         backward = key[1].rpartition(".")[2] == "backward"  # autograd gives gradients of any layout
         root, axes = _strided_input(launch, pointer, strides, views=backward)
         if root and -1 not in axes and (unchecked(project, key, root) or _loose(project, key, root, backward)):
-            yield project.confirm(
-                RULE, candidate, f"{candidate.message}, which {launch.launch.by} does not ensure for {root}"
-            )
-            return
+            message = f"{candidate.message}; {launch.launch.by} does not ensure that for {root}"
+            return _Verdict(candidate, launch, message, candidate.remedy)
+    return None
 
 
 def _loose(project: Project, key: HostKey, parameter: str, backward: bool) -> bool:

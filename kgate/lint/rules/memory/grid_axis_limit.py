@@ -18,6 +18,7 @@ RULE = Rule(
     code="KG213",
     name="grid-axis-limit",
     severity=ERROR,
+    lowered="a note where no declaration bounds the axis",
     summary="A grid has more than 65,535 programs along axis y or z for sizes that the envelope allows.",
     why=(
         "CUDA counts to 2**31 - 1 along axis x and only to 65,535 along y and z. The launch fails with `invalid "

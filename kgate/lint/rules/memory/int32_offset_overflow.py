@@ -26,6 +26,7 @@ RULE = Rule(
     code="KG201",
     name="int32-offset-overflow",
     severity=ERROR,
+    lowered="a warning where only an unbounded stride is to blame, a note where another index of the kernel is cast",
     summary="An offset is computed in 32 bits, and the envelope allows sizes at which it needs more.",
     why=(
         "`tl.program_id` is a 32-bit integer and so are sizes and strides below 2**31; their product wraps around "

@@ -19,6 +19,7 @@ RULE = Rule(
     code="KG203",
     name="masked-load-without-other",
     severity=ERROR,
+    lowered="a warning where the other side of a product is filled with zeros",
     except_in=ASCEND,
     summary="A masked load without `other` feeds a reduction, a reversed scan or a dot along the masked axis.",
     why=(

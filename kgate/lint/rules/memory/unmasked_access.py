@@ -22,6 +22,7 @@ RULE = Rule(
     code="KG202",
     name="unmasked-access",
     severity=WARNING,
+    lowered="an error where an envelope allows sizes that are no multiple of the block",
     summary="A load or store uses an index without the bound that another access of the kernel masks it with.",
     why=(
         "The other mask says that the index may run past the end. Where this access has none, the last block reads or "

@@ -29,7 +29,8 @@ RULE = Rule(
     ),
     remedy=(
         "Fill with `-inf` for a maximum, `inf` for a minimum, 0 for a sum and 1 for a product; of integers, with the "
-        "smallest or largest value of the type."
+        "smallest or largest value of the type. Where one block goes into several reductions that want different "
+        "values, choose with `tl.where(mask, x, identity)` before each of them."
     ),
     quiet=(
         "Data that cannot be negative (an absolute value, a square, an exponential, lengths and counts), reductions "
@@ -64,6 +65,22 @@ RULE = Rule(
                                                            ^^^^^^^^^^^^^
                 tl.store(y_ptr, tl.sum(x, axis=0))
             """,
+        ),
+        Example(
+            """
+            import triton
+            import triton.language as tl
+
+            @triton.jit
+            def smoothed(x_ptr, y_ptr, w, n, BLOCK: tl.constexpr):
+                offs = tl.arange(0, BLOCK)
+                x = tl.load(x_ptr + offs, mask=offs < n, other=-float("inf"))
+                                                               ^^^^^^^^^^^^^
+                m = tl.max(x, axis=0)
+                tl.store(y_ptr, m + tl.log(tl.sum(tl.exp(x - m), axis=0)))
+                tl.store(y_ptr + 1, tl.sum(x * w, axis=0))
+            """,
+            note="The maximum wants the infinity and the last sum zeros: `tl.where` before that sum serves both.",
         ),
         Example(
             """
@@ -175,6 +192,7 @@ RULE = Rule(
 )
 
 _LINEAR = frozenset({"*", "/", "+=", "negated"})
+_ZERO_AT_ZERO = frozenset({"square", "abs", "sqrt", "sin", "erf", "tanh", "floor", "ceil"})
 _NOT_NEGATIVE = re.compile(
     r"len|count|idx|ind(ex|ices)|ids?($|_)|mask|size|offset|prob|num|cu_|var|amax|scale|absmax|cumsum|prefix"
 )
@@ -211,7 +229,8 @@ def check(device: Device) -> Iterator[Hit]:
         masked = device.tiles.bounded(mask)
         if not masked:
             continue
-        for reach in reaches(device, call.node):
+        found = list(reaches(device, call.node))
+        for reach in found:
             wanted = _identity(device, call.node, filling, reach)
             if wanted and runs_over(device, reach) & masked:
                 shown = device.module.segment(other)
@@ -219,7 +238,7 @@ def check(device: Device) -> Iterator[Hit]:
                     other,
                     f"masked lanes are filled with {shown}, which is not the identity of tl.{reach.sink.name} in line "
                     f"{reach.sink.node.lineno}",
-                    f"fill with {wanted}",
+                    _remedy(wanted, reach, found),
                     related=((reach.sink.node, "reduced here"),),
                 )
                 break
@@ -244,6 +263,26 @@ def _identity(device: Device, value: ast.Call, filling: float, reach: Reach) -> 
     elif name == "cumprod" and filling == 0 and through <= {"*"}:
         return "1"
     return ""
+
+
+def _remedy(wanted: str, reach: Reach, found: list[Reach]) -> str:
+    """Another filling, where all that the block reaches can have it; else a choice before the one reduction."""
+    if all(_takes(other, wanted) for other in found):
+        return f"fill with {wanted}"
+    return f"choose with tl.where(mask, ..., {wanted.partition(',')[0]}) before tl.{reach.sink.name}"
+
+
+def _takes(reach: Reach, wanted: str) -> bool:
+    """Whether lanes filled with an identity leave a reduction right."""
+    name, through = reach.sink.name, reach.through
+    if wanted == "0":
+        return name in ADDITIONS and through <= _LINEAR | _ZERO_AT_ZERO
+    if wanted == "1":
+        return name == "cumprod"
+    if wanted.startswith("-"):
+        vanishes = bool(through & {"exp", "exp2"}) and "negated" not in through
+        return name in ("max", "argmax", "softmax") or (name == "sum" and vanishes)
+    return name in ("min", "argmin")
 
 
 def _cannot_be_negative(device: Device, value: ast.Call, reach: Reach) -> bool:

@@ -18,9 +18,9 @@ RULE = Rule(
     severity=WARNING,
     summary="A reduction, or an accumulator in a loop, is kept in float16 or bfloat16.",
     why=(
-        "`tl.sum` adds in the type that it is given. With 8 or 11 bits of mantissa a sum stops growing once it is a "
-        "few hundred times its terms: a mean over 4,096 bfloat16 values is off by several per cent, and float16 "
-        "overflows at 65,504."
+        "Added one after the other, a sum of ones stops at 256 in bfloat16 and at 2,048 in float16, where one more is "
+        "less than half a unit in the last place; float16 overflows at 65,504. A tree, as `tl.sum` makes, loses less, "
+        "and still rounds on every level: `tl.sum` adds in the type that it is given."
     ),
     remedy="Cast to float32 before the reduction, keep the accumulator in float32, and cast once on the store.",
     quiet='Kernels whose declaration says so: `Numerics(acc="float16")`; inputs that are declared without a half type.',
