@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
+from kgate.lint.analysis import CRASH
 from kgate.lint.linking import Project
 from kgate.lint.records import LintFacts, LocalFinding
 from kgate.lint.registry import by_code, by_name, rules
+from kgate.lint.rule import Rule
 from kgate.lint.rules.contract.incomplete_draft import gathered
 from kgate.source.config import Config
 from kgate.source.index import Index
@@ -28,13 +31,24 @@ def findings_of(index: Index, config: Config, files: Mapping[str, LintFacts]) ->
     for candidate in project.candidates():
         rule = codes.get(candidate.code)
         for decision in rule.decisions if rule is not None else ():
-            found += decision(candidate, project)
+            found += _kept(rule, candidate.path, partial(decision, candidate, project))
     for rule in rules():
         for check in rule.project_checks:
-            found += check(project)
+            found += _kept(rule, "", partial(check, project))
     found = gathered(found, index)
     found = [item for item in found if item.code not in codes or not is_for(item.path, codes[item.code].except_in)]
     return sorted(_unique(found), key=lambda item: (item.path, item.line, item.column, item.code, item.message))
+
+
+def _kept(rule: Rule | None, path: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """What a rule finds; where it fails, one finding that says so: its mistake must not cost those of the others."""
+    try:
+        return list(look())
+    except Exception as error:
+        assert rule is not None
+        message = f"{rule.code} {rule.name} failed ({type(error).__name__}: {error}); please report it"
+        told = by_code()[CRASH]
+        return [Finding(CRASH, told.severity, path or "pyproject.toml", 1, 1, 1, 1, message, "", name=told.name)]
 
 
 def is_for(path: str, compilers: frozenset[str]) -> bool:

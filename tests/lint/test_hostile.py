@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kgate.lint.analysis import analyse
-from kgate.lint.examples import lint_files
+from kgate.lint.examples import default_path, lint_files, read
+from kgate.lint.registry import rules
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,3 +78,21 @@ def test_deep_and_long_bodies_are_answered(body):
     start = time.process_time()
     analyse("kernel.py", source.encode())
     assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize("part", ["decisions", "project_checks"])
+def test_a_rule_that_fails_in_the_linked_phase_costs_no_other_finding(monkeypatch, part):
+    def fails(*arguments):
+        raise RuntimeError("a mistake of ours")
+
+    rule = next(rule for rule in rules() if getattr(rule, part))
+    example = rule.invalid[0]
+    monkeypatch.setattr(rule, part, [fails])
+    files = read(example.code, default_path(rule)).files
+    bare = "import triton\n\n@triton.jit\ndef k(x):\n    ...\n\ndef launch(x):\n    k[(1,)](x)\n"
+    found = lint_files({**files, "bare.py": bare}, example.config)
+    told = [item for item in found if item.code == "KG005"]
+    assert told
+    assert rule.code in told[0].message
+    assert "a mistake of ours" in told[0].message
+    assert len(found) > len(told) or rule.code == "KG101"

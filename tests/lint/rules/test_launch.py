@@ -314,3 +314,18 @@ def test_constant_of_each_call_is_shown_as_written():
     for of, counted in (("x", "x.shape[0]"), ("flat", "a count of rows")):
         (message,) = found("KG407", source.format(of=of))
         assert message == (f"n_rows of k is a tl.constexpr and gets n_rows ({counted}): one compilation for each value")
+
+
+def test_what_a_function_stores_before_it_adds_to_it_needs_no_reset():
+    source = """
+        import triton
+        import triton.language as tl
+
+        @triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})], key=["n"])
+        @triton.jit
+        def total(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+            i = tl.program_id(0)
+            tl.store(y_ptr + i, tl.load(x_ptr + i))
+            tl.atomic_add(y_ptr + i, 1.0)
+    """
+    assert "KG401" not in {item.code for item in lint_files({"kernel.py": textwrap.dedent(source)})}

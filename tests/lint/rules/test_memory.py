@@ -484,3 +484,20 @@ def test_exit_at_a_bound_writes_all_that_there_is():
             return y
         """,
     )
+
+
+def test_zeros_on_the_other_side_make_it_a_warning_also_through_an_augmented_product():
+    source = """
+        import triton
+        import triton.language as tl
+
+        @triton.jit
+        def gated(x_ptr, z_ptr, y_ptr, n, BLOCK: tl.constexpr):
+            cols = tl.arange(0, BLOCK)
+            x = tl.load(x_ptr + cols, mask=cols < n, other=0.0).to(tl.float32)
+            z = tl.load(z_ptr + cols, mask=cols < n).to(tl.float32)
+            x *= z * tl.sigmoid(z)
+            tl.store(y_ptr, tl.sum(x * x, axis=0))
+    """
+    (finding,) = (item for item in lint_files({"kernel.py": textwrap.dedent(source)}) if item.code == "KG203")
+    assert (finding.severity, finding.line) == ("warning", 9)

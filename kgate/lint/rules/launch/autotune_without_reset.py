@@ -187,7 +187,7 @@ def _changes(device: Device, depth: int = 0) -> Iterator[tuple[ast.AST, str, str
     for call in device.called(*_ADDING):
         if call.first is not None:
             for name in sorted(device.pointers(call.first)):
-                if not _cleared_before(device, name, call.node):
+                if not _cleared_before(device, name, call.node) and not _written_first(device, name, call.node):
                     yield call.node, name, "adds"
     for call in device.called("store"):
         base, value = call.first, call.argument("value")

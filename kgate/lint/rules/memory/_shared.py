@@ -110,7 +110,9 @@ def reaches(device: Device, value: ast.expr) -> Iterator[Reach]:
                 if binding.kind == "augmented":
                     operator = binding.statement.op  # type: ignore[attr-defined]
                     step = "+=" if isinstance(operator, ast.Add) else _OPERATORS.get(type(operator), "?")
-                    waiting += [(use, through | {step}, factors) for use in binding.uses]
+                    before = binding.previous if isinstance(operator, ast.Mult) else ()
+                    values = tuple(item.value for item in before if item.kind == "assign" and item.value is not None)
+                    waiting += [(use, through | {step}, (*factors, *values)) for use in binding.uses]
                 elif binding.kind == "assign":
                     waiting += [(use, through, factors) for use in binding.uses]
 

@@ -266,6 +266,12 @@ def _pointers(device: Device, call: Call) -> list[str]:
 def _filled(device: Device, factor: ast.expr) -> bool:
     """Whether a factor is made from a load whose masked lanes are filled, in ways that keep a zero."""
     factor = device.value_of(factor)
+    if isinstance(factor, ast.Name):
+        plain, augmented = device.origins_of(factor)
+        kept = all(isinstance(getattr(item.statement, "op", None), (ast.Mult, ast.Div)) for item in augmented)
+        values = [item.value for item in plain if item.kind == "assign" and item.value is not None]
+        starts = bool(values) and len(values) == len(plain) and bool(augmented)
+        return kept and starts and all(_filled(device, value) for value in values)
     if isinstance(factor, ast.BinOp):
         sides = (factor.left, factor.right) if isinstance(factor.op, ast.Mult) else (factor.left,)
         return isinstance(factor.op, (ast.Mult, ast.Div)) and any(_filled(device, side) for side in sides)
