@@ -151,7 +151,8 @@ _MANY = 256
 _WHOLE_COUNT = re.compile(r"^(?:[\w.]+|(?:view|contiguous|like)\(.*\))(?:\.shape\[0\]|\.numel\(\))$")
 _PLAIN_COUNT = re.compile(r"^[\w.]+(?:\.shape\[0\]|\.numel\(\))$")
 _FIXED = re.compile(
-    r"weight|table|bias|gamma|beta|expert|group|head|slot|stack|freq|cos|sin\b|^w\d?\b|norm|param|dim|lut|scale", re.I
+    r"weight|table|bias|gamma|beta|expert|group|head|slot|stack|freq|cos|sin\b|^w\d?\b|norm|param|dim|lut|scale|eos|stop",
+    re.I,
 )
 """Names of tensors whose leading size is the model's, not the call's."""
 _STEADY = re.compile(

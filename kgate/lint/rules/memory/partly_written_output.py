@@ -143,7 +143,7 @@ def check(device: Device) -> Iterator[Hit]:
     for statement in device.statements:
         if isinstance(statement, ast.If) and not statement.orelse and _on_a_value(device, statement.test):
             for pointer, calls in by_pointer.items():
-                if all(_skipped(device, statement, call) for call in calls):
+                if all(_skipped(device, statement, call) and not _scattered(device, call) for call in calls):
                     yield Hit(
                         statement,
                         f"programs that this condition sends away write nothing to {pointer}",

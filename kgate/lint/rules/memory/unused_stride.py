@@ -106,37 +106,44 @@ def check(device: Device) -> Iterator[Hit]:
     if not strides:
         return
     used = {name for name in strides if any(item.uses for item in device.bindings.get(name, ()))}
-    for name in strides:
-        if name not in used:
-            siblings = [
-                other for other in strides if other in used and tensor_of(other) and tensor_of(other) == tensor_of(name)
-            ]
-            if siblings:
-                yield Hit(
-                    device.bindings[name][0].statement,
-                    f"{name} is never used, while {siblings[0]} is: the kernel ignores the layout of that axis",
-                    f"multiply the index of that axis by {name}, or drop the parameter and check the layout in the "
-                    "launcher",
-                    data={"stride": name},
-                )
+    unused = [
+        name
+        for name in strides
+        if name not in used and tensor_of(name) and any(tensor_of(other) == tensor_of(name) for other in used)
+    ]
+    if unused:
+        first = device.bindings[unused[0]][0].statement
+        yield Hit(first, "", data={"strides": unused})
     if used:
         yield from _forgotten(device, used)
 
 
 @RULE.decide
 def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
-    """A finding where some launch passes a stride of a tensor as it came, of whatever layout that is."""
+    """One finding for the strides of a tensor as it came, of whatever layout that is, that some launch passes."""
     device = project.device(candidate.path, candidate.symbol)
     for launch in device.launches if device is not None else ():
-        argument = launch.arguments.get(candidate.data["stride"])
-        if argument is None:
-            continue
-        found = _OWN_STRIDE.match(argument.form)
-        if found is not None and unchecked(project, (launch.path, launch.launch.by), found.group(1)):
+        given = {}
+        for stride in candidate.data["strides"]:
+            argument = launch.arguments.get(stride)
+            found = _OWN_STRIDE.match(argument.form) if argument is not None else None
+            if found is not None and unchecked(project, (launch.path, launch.launch.by), found.group(1)):
+                given[stride] = found.group(0)
+        if given:
+            names, strides = _listed([*given]), _listed([*given.values()])
+            are, axis = ("are", "those axes") if len(given) > 1 else ("is", "that axis")
             yield project.confirm(
-                RULE, candidate, f"{candidate.message}, and {launch.launch.by} passes {argument.form}"
+                RULE,
+                candidate,
+                f"{names} {are} never used: the kernel ignores the layout of {axis}, and {launch.launch.by} passes "
+                f"{strides}",
+                "multiply the index by it, or drop the parameter and check the layout in the launcher",
             )
             return
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 def tensor_of(stride: str) -> str:
