@@ -11,7 +11,7 @@ from kgate.lint.rule import WARNING, Example, Hit, Rule
 from kgate.lint.rules.memory.assumed_unit_stride import unchecked
 
 if TYPE_CHECKING:
-    from kgate.lint.linking import Project
+    from kgate.lint.linking import LinkedLaunch, Project
     from kgate.lint.model.calls import Call
     from kgate.lint.model.device import Device
     from kgate.lint.records import Candidate
@@ -28,9 +28,9 @@ RULE = Rule(
     ),
     remedy="Multiply the index by the stride, or remove the parameter and check the layout in the launcher.",
     quiet=(
-        "Strides that the launcher fixes (its own `torch.empty`, `.contiguous()`, a literal), parameters whose name "
-        "begins with `_`, kernels that use none of the tensor's strides, and tensors that are only accessed through "
-        "block pointers or helpers."
+        "Axes other than the last one, strides that the launcher fixes (its own `torch.empty`, `.contiguous()`, a "
+        "literal), parameters whose name begins with `_`, kernels that use none of the tensor's strides, and tensors "
+        "that are only accessed through block pointers or helpers."
     ),
     sources=("ModelTC/LightLLM#1467",),
     invalid=(
@@ -90,7 +90,7 @@ RULE = Rule(
 )
 
 _STRIDE = re.compile(r"stride", re.IGNORECASE)
-_OWN_STRIDE = re.compile(r"([A-Za-z_]\w*)\.stride\(-?\d+\)$")
+_OWN_STRIDE = re.compile(r"([A-Za-z_]\w*)\.stride\((-?\d+)\)$")
 _AXIS = re.compile(
     r"^(stride_[a-z0-9_]*?)_?([a-z]|\d|\d\d)$|^(\w+_strides?_?)([a-z]{1,2}|\d)$|^(strides?_\w+)_([a-z]{1,6}|\d)$",
     re.IGNORECASE,
@@ -124,10 +124,13 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
     device = project.device(candidate.path, candidate.symbol)
     for launch in device.launches if device is not None else ():
         given = {}
+        innermost = _innermost(launch)
         for stride in candidate.data["strides"]:
             argument = launch.arguments.get(stride)
             found = _OWN_STRIDE.match(argument.form) if argument is not None else None
-            if found is not None and unchecked(project, (launch.path, launch.launch.by), found.group(1)):
+            if found is None or int(found.group(2)) != innermost[found.group(1)]:
+                continue  # an outer axis that a kernel leaves out mostly has one element
+            if unchecked(project, (launch.path, launch.launch.by), found.group(1)):
                 given[stride] = found.group(0)
         if given:
             names, strides = _listed([*given]), _listed([*given.values()])
@@ -140,6 +143,17 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
                 "multiply the index by it, or drop the parameter and check the layout in the launcher",
             )
             return
+
+
+def _innermost(launch: LinkedLaunch) -> dict[str, int]:
+    """Tensors to the last axis of which a launch passes the stride."""
+    last: dict[str, int] = {}
+    for argument in launch.arguments.values():
+        found = _OWN_STRIDE.match(argument.form)
+        if found is not None:
+            name, axis = found.group(1), int(found.group(2))
+            last[name] = axis if axis == -1 else max(axis, last.get(name, axis)) if last.get(name) != -1 else -1
+    return last
 
 
 def _listed(names: list[str]) -> str:
