@@ -236,8 +236,8 @@ class _Run:
         remedy = "look at its ranges and where-conditions together; `kgate cases` lists what was tried"
         return [
             Finding(
-                "empty-envelope", "error", found.path, found.line, found.column, found.line, found.column,
-                f"{found.name}: {message}", remedy, found.identity,
+                "KG111", "error", found.path, found.line, found.column, found.line, found.column,
+                f"{found.name}: {message}", remedy, found.identity, "empty-envelope",
             )
             for found in (self.declared[identity] for identity in sorted(tried & moved))
         ]  # fmt: skip
