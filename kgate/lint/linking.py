@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgate.lint.records import Argument, Candidate, DeviceSummary, HostSummary, Launch, LintFacts, Range
 from kgate.lint.rule import Rule
@@ -208,6 +208,7 @@ class Project:
         self._scopes: dict[str, dict[HostKey, list[Scope]]] = {}
         self._settings: dict[str, list[Setting]] = {}
         self._sizes: dict[str, Sizes] = {}
+        self._notes: dict[tuple[str, str], dict[HostKey, dict[str, Any]]] = {}
 
     @cached_property
     def declarations(self) -> dict[str, Declaration]:
@@ -357,6 +358,18 @@ class Project:
                     found.append((callee, self._bound(call, callee, chain)))
         return found
 
+    def notes(self, code: str, key: str = "host") -> dict[HostKey, dict[str, Any]]:
+        """What a rule's local checks noted for its decisions, by file and the function that they name under ``key``."""
+        known = self._notes.get((code, key))
+        if known is None:
+            known = self._notes[code, key] = {
+                (path, item.data[key]): item.data
+                for path, facts in self.files.items()
+                for item in facts.candidates
+                if item.code == code and key in item.data
+            }
+        return known
+
     @cached_property
     def callers(self) -> dict[HostKey, list[tuple[HostKey, dict[str, str]]]]:
         """Host function to the host functions that call it, with the forms of what they give for its parameters."""
@@ -436,6 +449,16 @@ class Project:
             rule.name,
             related,
             fixes,
+        )
+
+    def at_declaration(
+        self, rule: Rule, declaration: Declaration, message: str, remedy: str, severity: str = ""
+    ) -> Finding:
+        """A finding of a rule about a declaration as a whole."""
+        line, column = declaration.line, declaration.column
+        place = (line, column, line, column + len("kernel("))
+        return self.finding(
+            rule, declaration.path, place, message, remedy, symbol=declaration.qualname, severity=severity
         )
 
     def confirm(

@@ -274,7 +274,7 @@ def contract_findings(index: Index, config: Config, *, changed: bool = True) -> 
     from kgate.lint.rules.contract.outside_roots import outside
     from kgate.lint.rules.contract.undeclared_kernel import undeclared
 
-    found = [coded(item, index) for item in index.findings if not config.excludes(item.path)]
+    found = [coded(item, index) for item in index.findings]
     found += outside(index, config)
     if changed:
         found += undeclared(index, config)

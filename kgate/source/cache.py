@@ -49,6 +49,7 @@ class FactsStore:
         self.disk = Disk(Path(cache_dir) / version if cache_dir is not None else None)
         self.parsed = 0
         """Files that were parsed, not remembered."""
+        self._mentions: dict[str, bool] | None = None
 
     def facts(self, path: str) -> FileFacts:
         """The facts of one file of the tree."""
@@ -93,12 +94,14 @@ class FactsStore:
     def mentioning(self, paths: Iterable[str]) -> list[str]:
         """Those of the paths whose bytes mention kernels at all: kgate, a framework, CUDA C++, or the word itself."""
         paths = list(paths)
-        known = self._interest()
+        if self._mentions is None:
+            self._mentions = self._interest()
+        known = self._mentions
         missing = [path for path in paths if self.oids[path] not in known]
         if missing:
             contents = self.tree.read_many(missing)
             fresh = {self.oids[path]: any(token in contents[path] for token in _TOKENS) for path in missing}
-            known = {**self._interest(), **fresh}
+            known = self._mentions = {**self._interest(), **fresh}  # read anew: another process may have added some
             self.disk.save("mentioning", msgspec.msgpack.encode(known))
         return [path for path in paths if known[self.oids[path]]]
 

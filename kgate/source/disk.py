@@ -59,9 +59,10 @@ class Disk:
         if self.folder is None or len(self._single) < WORTH_PACKING:
             return
         wanted = set(keys)
-        entries = {key: bytes(body) for key, body in (self._pack or {}).items() if key in wanted}
-        entries.update((key, body) for key, body in self._single.items() if key in wanted)
-        self._write(_PACK, msgspec.msgpack.encode({key: msgspec.Raw(body) for key, body in entries.items()}))
+        entries = {key: body for key, body in (self._pack or {}).items() if key in wanted}
+        entries.update((key, msgspec.Raw(body)) for key, body in self._single.items() if key in wanted)
+        self._write(_PACK, msgspec.msgpack.encode(entries))
+        self._pack = entries
         self._single.clear()
 
     def _read_pack(self) -> dict[str, msgspec.Raw]:

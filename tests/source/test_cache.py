@@ -162,3 +162,14 @@ def test_a_literal_that_cannot_be_written_is_read_each_time(trees, tmp_path, mon
     again = FactsStore(tree, tmp_path)
     assert again.facts("k.py") == first
     assert again.parsed == 1
+
+
+def test_a_second_pack_of_a_run_keeps_what_the_first_one_took_in(tmp_path):
+    first, second = ({f"{part}{at}": b"\x01" for at in range(disk.WORTH_PACKING)} for part in ("a", "b"))
+    kept = disk.Disk(tmp_path)
+    for entries in (first, second):
+        for key, body in entries.items():
+            kept.save(key, body, alone=False)
+        kept.pack([*first, *second])
+    again = disk.Disk(tmp_path)
+    assert all(again.load(key) == b"\x01" for key in (*first, *second))

@@ -8,7 +8,7 @@ from kgate.baselines.store import File, Layout, read_file
 from kgate.lint.linking import Project
 from kgate.lint.rule import Rule
 from kgate.source.config import Root
-from kgate.source.records import Declaration, Finding
+from kgate.source.records import Finding
 
 _FILES: dict[int, tuple[Project, list[tuple[Layout, File]]]] = {}
 
@@ -40,16 +40,6 @@ def _read(project: Project) -> Iterator[tuple[Layout, File]]:
         for path in sorted(found):
             kernel, target = found[path]
             yield layout, read_file(path, kernel, target, contents[path])
-
-
-def at_declaration(
-    project: Project, rule: Rule, declaration: Declaration, message: str, remedy: str, severity: str = ""
-) -> Finding:
-    """A finding about a kernel's baselines, at its declaration."""
-    place = (declaration.line, declaration.column, declaration.line, declaration.column + len("kernel("))
-    return project.finding(
-        rule, declaration.path, place, message, remedy, symbol=declaration.qualname, severity=severity
-    )
 
 
 def at_line(project: Project, rule: Rule, path: str, line: int, message: str, remedy: str) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kgate.contract.targets import expand
 from kgate.lint.linking import Project
 from kgate.lint.rule import WARNING, Example, Rule
-from kgate.lint.rules.baselines._files import at_declaration, files_of, layout_of
+from kgate.lint.rules.baselines._files import files_of, layout_of
 from kgate.source.records import Finding
 
 RULE = Rule(
@@ -110,8 +110,7 @@ def check(project: Project) -> Iterator[Finding]:
         wanted = ["interpreter", *(target for target in probed if target in declared)]
         missing = [target for target in wanted if layout.path(declaration.identity, target) not in present]
         if missing:
-            yield at_declaration(
-                project,
+            yield project.at_declaration(
                 RULE,
                 declaration,
                 f"{declaration.name} has no baseline for {', '.join(missing)}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kgate.lint.linking import Project
 from kgate.lint.rule import NOTE, Example, Rule
-from kgate.lint.rules.baselines._files import at_declaration, files_of
+from kgate.lint.rules.baselines._files import files_of
 from kgate.source.records import Finding
 
 _LINE = (
@@ -93,8 +93,7 @@ def check(project: Project) -> Iterator[Finding]:
     for declaration in project.index.declarations:
         codes = _codes(project).get(declaration.identity, set())
         if codes and codes != {project.index.closure(declaration.identity).fingerprint.code}:
-            yield at_declaration(
-                project,
+            yield project.at_declaration(
                 RULE,
                 declaration,
                 f"the baselines of {declaration.name} were measured with other code than it has now",

@@ -72,11 +72,9 @@ def check(project: Project) -> Iterator[Finding]:
             shared = sorted(own & set(index.graph.reach(roots.get(part, ())))) if own else []
             if shared:
                 device = shared[0].rpartition("::")[2]
-                yield project.finding(
+                yield project.at_declaration(
                     RULE,
-                    declaration.path,
-                    (declaration.line, declaration.column, declaration.line, declaration.column + len("kernel(")),
+                    declaration,
                     f"the {part} of {declaration.name} reaches {device}, which the kernel itself runs",
                     f"name a {part} that does not launch it",
-                    symbol=declaration.qualname,
                 )

@@ -60,14 +60,7 @@ def check(project: Project) -> Iterator[Finding]:
     probed = set(project.config.probe_targets)
     for declaration in project.index.declarations:
         for message, remedy in (*_dtypes(declaration), *_targets(declaration, probed)):
-            yield project.finding(
-                RULE,
-                declaration.path,
-                (declaration.line, declaration.column, declaration.line, declaration.column + len("kernel(")),
-                message,
-                remedy,
-                symbol=declaration.qualname,
-            )
+            yield project.at_declaration(RULE, declaration, message, remedy)
 
 
 def _dtypes(declaration: Declaration) -> Iterator[tuple[str, str]]:

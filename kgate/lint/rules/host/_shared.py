@@ -108,20 +108,6 @@ def _is_tested(host: Host, node: ast.AST) -> bool:
     return False
 
 
-def notes(project: Project, code: str, key: str = "host") -> dict[HostKey, dict[str, Any]]:
-    """What a rule's host checks noted for its decisions, by file and host function."""
-    name = f"_notes_{code}_{key}"
-    known: dict[HostKey, dict[str, Any]] | None = project.__dict__.get(name)
-    if known is None:
-        known = project.__dict__[name] = {
-            (path, item.data[key]): item.data
-            for path, facts in project.files.items()
-            for item in facts.candidates
-            if item.code == code and key in item.data
-        }
-    return known
-
-
 # Written parameters
 
 

@@ -193,11 +193,11 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
 
 def _handed(project: Project, key: HostKey, tensor: str, depth: int) -> str:
     """The kernel that is handed a parameter as it came, with no stride of it; empty where there is none."""
-    note = _shared.notes(project, RULE.code).get(key, {})
+    note = project.notes(RULE.code).get(key, {})
     if note.get("decorated") or tensor in note.get("seen", ()):
         return ""
     for device, launch in project.launches_by.get(key, ()):
-        alone = _shared.notes(project, RULE.code, "device").get((device.path, device.summary.name), {})
+        alone = project.notes(RULE.code, "device").get((device.path, device.summary.name), {})
         if _passes(launch, tensor, {*device.summary.loads}.difference(alone.get("scalars", ()))):
             return device.summary.name
     if depth:

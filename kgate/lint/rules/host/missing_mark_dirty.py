@@ -193,7 +193,7 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
     name = candidate.data.get("forward")
     if name is None:
         return
-    dirty = _shared.writes(project, (candidate.path, name), _shared.notes(project, RULE.code))
+    dirty = _shared.writes(project, (candidate.path, name), project.notes(RULE.code))
     for parameter, place in candidate.data["inputs"].items():
         if parameter in dirty and not parameter.startswith("running_"):
             returned = parameter in candidate.data["returned"]

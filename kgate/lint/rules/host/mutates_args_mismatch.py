@@ -171,7 +171,7 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
     """Compared with what the launches, here and in functions called, store to."""
     data = candidate.data
     key = (candidate.path, data["operator"])
-    found = {**data["own"], **_shared.writes(project, key, _shared.notes(project, "KG505"))}
+    found = {**data["own"], **_shared.writes(project, key, project.notes("KG505"))}
     missing = sorted(set(found) - set(data["listed"]))
     if missing:
         yield project.confirm(

@@ -140,7 +140,7 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
     name = candidate.data.get("unguarded")
     if name is None:
         return
-    guarded = _shared.notes(project, RULE.code)
+    guarded = project.notes(RULE.code)
     own = [item.data for item in project.files[candidate.path].candidates if item.code == RULE.code]
     others = {data["host"] for data in own if "host" in data and guarded[candidate.path, data["host"]]["launches"]}
     bare = [data for data in own if "unguarded" in data]

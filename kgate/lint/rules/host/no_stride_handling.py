@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kgate.lint.rule import ERROR, Example, Rule
-from kgate.lint.rules.host import _shared
 from kgate.source.records import Related
 
 if TYPE_CHECKING:
@@ -195,7 +194,7 @@ def _is_minded(project: Project, scope: Scope | None, name: str) -> bool:
     """Whether a function on the way makes the tensor contiguous, or looks at its layout."""
     from kgate.lint.model.envelope import View
 
-    notes = _shared.notes(project, "KG504")
+    notes = project.notes("KG504")
     while scope is not None:
         note = notes.get(scope.host, {})
         if note.get("decorated"):

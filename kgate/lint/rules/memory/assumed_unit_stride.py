@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kgate.lint.rule import ERROR, WARNING, Example, Hit, Rule
 from kgate.source.records import Related
@@ -443,18 +443,5 @@ def unchecked(project: Project, key: HostKey, parameter: str, depth: int = _DEPT
 
 
 def _is_handled(project: Project, key: HostKey, parameter: str) -> bool:
-    notes = _notes(project).get(key)
+    notes = project.notes(RULE.code).get(key)
     return notes is not None and bool(notes["decorated"] or parameter in notes["handled"])
-
-
-def _notes(project: Project) -> dict[HostKey, dict[str, Any]]:
-    """What host functions do about contiguity, by file and name."""
-    known: dict[HostKey, dict[str, Any]] | None = project.__dict__.get("_contiguity_notes")
-    if known is None:
-        known = project.__dict__["_contiguity_notes"] = {
-            (path, item.data["host"]): item.data
-            for path, facts in project.files.items()
-            for item in facts.candidates
-            if item.code == RULE.code and "host" in item.data
-        }
-    return known
