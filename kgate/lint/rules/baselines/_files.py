@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import dedent
 
 from kgate.baselines.store import File, Layout, read_file
 from kgate.lint.linking import Project
@@ -11,6 +12,34 @@ from kgate.source.config import Root
 from kgate.source.records import Finding
 
 _FILES: dict[int, tuple[Project, list[tuple[Layout, File]]]] = {}
+
+_DECLARED = """
+    from kgate import Dim, Envelope, Tensor, Workload, kernel
+
+    def double_eager(x):
+        return x * 2
+
+    @kernel(
+{mark}        reference=double_eager,
+        fallback=double_eager,
+        envelope=Envelope(
+            inputs={{"x": Tensor("N", "float32")}},
+            outputs={{"y": Tensor("N", "float32")}},
+            dims={{"N": Dim(1, 65536)}},
+            targets=("cuda:sm_90",),
+        ),
+        workloads=({workload}),
+    )
+    def double(x):
+        ...
+"""
+_WORKLOAD = 'Workload(N=4096, source="a model"),'
+
+
+def declared(files: str = "", *, marked: bool = False, workload: str = _WORKLOAD) -> str:
+    """The code of an example: a declared kernel, ``marked`` where a finding points at it, and baseline files."""
+    code = dedent(_DECLARED.format(mark="     ^^^^^^^\n" if marked else "", workload=workload))
+    return code + (f"\n{dedent(files).strip()}\n" if files else "")
 
 
 def layout_of(root: Root) -> Layout:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kgate.baselines.store import CONFLICT
 from kgate.lint.linking import Project
 from kgate.lint.rule import ERROR, Example, Rule
-from kgate.lint.rules.baselines._files import at_line, files_of
+from kgate.lint.rules.baselines._files import at_line, declared, files_of
 from kgate.source.records import Finding
 
 RULE = Rule(
@@ -19,65 +19,31 @@ RULE = Rule(
     remedy="Take either side, then run `kgate bless KERNEL` and commit.",
     quiet="Repositories that have not configured kgate.",
     invalid=(
-        Example("""
-            from kgate import Dim, Envelope, Tensor, Workload, kernel
+        Example(
+            declared("""
+                # file: baselines/kernel/double/interpreter.jsonl
+                <<<<<<< ours
+                ^
+                "nothing yet"
+                =======
+                "nothing at all"
+                >>>>>>> theirs
 
-            def double_eager(x):
-                return x * 2
-
-            @kernel(
-                reference=double_eager,
-                fallback=double_eager,
-                envelope=Envelope(
-                    inputs={"x": Tensor("N", "float32")},
-                    outputs={"y": Tensor("N", "float32")},
-                    dims={"N": Dim(1, 65536)},
-                    targets=("cuda:sm_90",),
-                ),
-                workloads=(Workload(N=4096, source="a model"),),
-            )
-            def double(x):
-                ...
-
-            # file: baselines/kernel/double/interpreter.jsonl
-            <<<<<<< ours
-            ^
-            "nothing yet"
-            =======
-            "nothing at all"
-            >>>>>>> theirs
-
-            # file: baselines/kernel/double/cuda-sm_90.jsonl
-            "nothing yet"
-        """),
+                # file: baselines/kernel/double/cuda-sm_90.jsonl
+                "nothing yet"
+            """)
+        ),
     ),
     valid=(
-        Example("""
-            from kgate import Dim, Envelope, Tensor, Workload, kernel
+        Example(
+            declared("""
+                # file: baselines/kernel/double/interpreter.jsonl
+                "nothing yet"
 
-            def double_eager(x):
-                return x * 2
-
-            @kernel(
-                reference=double_eager,
-                fallback=double_eager,
-                envelope=Envelope(
-                    inputs={"x": Tensor("N", "float32")},
-                    outputs={"y": Tensor("N", "float32")},
-                    dims={"N": Dim(1, 65536)},
-                    targets=("cuda:sm_90",),
-                ),
-                workloads=(Workload(N=4096, source="a model"),),
-            )
-            def double(x):
-                ...
-
-            # file: baselines/kernel/double/interpreter.jsonl
-            "nothing yet"
-
-            # file: baselines/kernel/double/cuda-sm_90.jsonl
-            "nothing yet"
-        """),
+                # file: baselines/kernel/double/cuda-sm_90.jsonl
+                "nothing yet"
+            """)
+        ),
     ),
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kgate.lint.linking import Project
 from kgate.lint.rule import NOTE, Example, Rule
-from kgate.lint.rules.baselines._files import files_of
+from kgate.lint.rules.baselines._files import declared, files_of
 from kgate.source.records import Finding
 
 _LINE = (
@@ -27,62 +27,28 @@ RULE = Rule(
     quiet="Lines that carry the hash of the code as it is.",
     invalid=(
         Example(
-            """
-            from kgate import Dim, Envelope, Tensor, Workload, kernel
+            declared(
+                """
+                # file: baselines/kernel/double/interpreter.jsonl
+                @LINE@
 
-            def double_eager(x):
-                return x * 2
-
-            @kernel(
-             ^^^^^^^
-                reference=double_eager,
-                fallback=double_eager,
-                envelope=Envelope(
-                    inputs={"x": Tensor("N", "float32")},
-                    outputs={"y": Tensor("N", "float32")},
-                    dims={"N": Dim(1, 65536)},
-                    targets=("cuda:sm_90",),
-                ),
-                workloads=(Workload(N=4096, source="a model"),),
-            )
-            def double(x):
-                ...
-
-            # file: baselines/kernel/double/interpreter.jsonl
-            @LINE@
-
-            # file: baselines/kernel/double/cuda-sm_90.jsonl
-            "nothing yet"
-        """.replace("@LINE@", _LINE)
+                # file: baselines/kernel/double/cuda-sm_90.jsonl
+                "nothing yet"
+            """,
+                marked=True,
+            ).replace("@LINE@", _LINE)
         ),
     ),
     valid=(
-        Example("""
-            from kgate import Dim, Envelope, Tensor, Workload, kernel
+        Example(
+            declared("""
+                # file: baselines/kernel/double/interpreter.jsonl
+                "nothing yet"
 
-            def double_eager(x):
-                return x * 2
-
-            @kernel(
-                reference=double_eager,
-                fallback=double_eager,
-                envelope=Envelope(
-                    inputs={"x": Tensor("N", "float32")},
-                    outputs={"y": Tensor("N", "float32")},
-                    dims={"N": Dim(1, 65536)},
-                    targets=("cuda:sm_90",),
-                ),
-                workloads=(Workload(N=4096, source="a model"),),
-            )
-            def double(x):
-                ...
-
-            # file: baselines/kernel/double/interpreter.jsonl
-            "nothing yet"
-
-            # file: baselines/kernel/double/cuda-sm_90.jsonl
-            "nothing yet"
-        """),
+                # file: baselines/kernel/double/cuda-sm_90.jsonl
+                "nothing yet"
+            """)
+        ),
     ),
 )
 
