@@ -209,6 +209,8 @@ class Project:
         self._settings: dict[str, list[Setting]] = {}
         self._sizes: dict[str, Sizes] = {}
         self._notes: dict[tuple[str, str], dict[HostKey, dict[str, Any]]] = {}
+        self.memory: dict[str, Any] = {}
+        """What a rule works out once for the project, by a name of its own."""
 
     @cached_property
     def declarations(self) -> dict[str, Declaration]:

@@ -11,8 +11,6 @@ from kgate.lint.rule import Rule
 from kgate.source.config import Root
 from kgate.source.records import Finding
 
-_FILES: dict[int, tuple[Project, list[tuple[Layout, File]]]] = {}
-
 _DECLARED = """
     from kgate import Dim, Envelope, Tensor, Workload, kernel
 
@@ -49,11 +47,10 @@ def layout_of(root: Root) -> Layout:
 
 def files_of(project: Project) -> list[tuple[Layout, File]]:
     """Every baseline file of the tree, with the layout that it belongs to; read once per project."""
-    known = _FILES.get(id(project))
-    if known is None or known[0] is not project:
-        _FILES.clear()
-        known = _FILES[id(project)] = (project, list(_read(project)))
-    return known[1]
+    known: list[tuple[Layout, File]] | None = project.memory.get("baseline_files")
+    if known is None:
+        known = project.memory["baseline_files"] = list(_read(project))
+    return known
 
 
 def _read(project: Project) -> Iterator[tuple[Layout, File]]:

@@ -56,8 +56,9 @@ RULE = Rule(
 @RULE.project
 def check(project: Project) -> Iterator[Finding]:
     """Declarations whose code hash no line of a file carries."""
+    measured = _codes(project)
     for declaration in project.index.declarations:
-        codes = _codes(project).get(declaration.identity, set())
+        codes = measured.get(declaration.identity, set())
         if codes and codes != {project.index.closure(declaration.identity).fingerprint.code}:
             yield project.at_declaration(
                 RULE,

@@ -282,9 +282,9 @@ def _refused(project: Project, declaration: Declaration, scope: Scope, data: dic
 
 def _ways(project: Project) -> dict[HostKey, list[tuple[Declaration, Scope]]]:
     """Host function to the declared kernels that come to call it."""
-    known: dict[HostKey, list[tuple[Declaration, Scope]]] | None = project.__dict__.get("_declared_ways")
+    known: dict[HostKey, list[tuple[Declaration, Scope]]] | None = project.memory.get("_declared_ways")
     if known is None:
-        known = project.__dict__["_declared_ways"] = {}
+        known = project.memory["_declared_ways"] = {}
         for declaration in project.declarations.values():
             for key, scopes in project.scopes(declaration).items():
                 known.setdefault(key, []).extend((declaration, scope) for scope in scopes)
@@ -303,9 +303,9 @@ def _is_always_reached(project: Project, scope: Scope) -> bool:
 
 
 def _maybe(project: Project) -> dict[HostKey, list[str]]:
-    known: dict[HostKey, list[str]] | None = project.__dict__.get("_maybe_called")
+    known: dict[HostKey, list[str]] | None = project.memory.get("_maybe_called")
     if known is None:
-        known = project.__dict__["_maybe_called"] = {
+        known = project.memory["_maybe_called"] = {
             (path, item.data["host"]): item.data["maybe"]
             for path, facts in project.files.items()
             for item in facts.candidates

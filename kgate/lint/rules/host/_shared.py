@@ -113,7 +113,7 @@ def _is_tested(host: Host, node: ast.AST) -> bool:
 
 def written(project: Project, device: LinkedDevice) -> frozenset[str]:
     """Pointer parameters that a device function stores to or updates, by itself or through others that it calls."""
-    known: dict[str, frozenset[str]] = project.__dict__.setdefault("_written_by_device", {})
+    known: dict[str, frozenset[str]] = project.memory.setdefault("_written_by_device", {})
     if device.identity not in known:
         known[device.identity] = frozenset()  # for one that calls itself
         found = {*device.summary.stores, *device.summary.atomics}

@@ -197,9 +197,9 @@ def decide(candidate: Candidate, project: Project) -> Iterator[Finding]:
 
 
 def _fakes(project: Project) -> frozenset[str]:
-    known: frozenset[str] | None = project.__dict__.get("_fake_implementations")
+    known: frozenset[str] | None = project.memory.get("_fake_implementations")
     if known is None:
-        known = project.__dict__["_fake_implementations"] = frozenset(
+        known = project.memory["_fake_implementations"] = frozenset(
             form
             for facts in project.files.values()
             for item in facts.candidates

@@ -234,9 +234,9 @@ def _notes(project: Project) -> dict[_Key, list[Candidate]]:
     """Arguments without values, as the rule about atomics notes them: file, launcher, line and argument."""
     import msgspec
 
-    known: dict[_Key, list[Candidate]] | None = project.__dict__.get("_uninitialised")
+    known: dict[_Key, list[Candidate]] | None = project.memory.get("_uninitialised")
     if known is None:
-        known = project.__dict__["_uninitialised"] = {}
+        known = project.memory["_uninitialised"] = {}
         for path, facts in project.files.items():
             for item in facts.candidates:
                 if item.code == "KG211" and "argument" in item.data:
